@@ -1,0 +1,33 @@
+# Helpers that register tests, so that every test program is counted case by case.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+# kvc_add_gtest(<name> SOURCES ... [LINK libraries ...] LABELS labels ... [TIMEOUT seconds])
+# A GoogleTest program whose cases are ctest tests. Labels say which suites of utils/test run them:
+#   unit, cts, differential    the suite of that name
+#   asan, tsan                 also run in the sanitizer builds (presets dev and tsan)
+# Targets kvc-asan-tests and kvc-tsan-tests build the programs with that label.
+function(kvc_add_gtest name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_SOURCES OR NOT ARG_LABELS)
+    message(FATAL_ERROR "kvc_add_gtest(${name}): expects SOURCES and LABELS, but got ${ARGN}")
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  kvc_compile_options(${name})
+  foreach(sanitizer asan tsan)
+    if(sanitizer IN_LIST ARG_LABELS)
+      if(NOT TARGET kvc-${sanitizer}-tests)
+        add_custom_target(kvc-${sanitizer}-tests)
+      endif()
+      add_dependencies(kvc-${sanitizer}-tests ${name})
+    endif()
+  endforeach()
+  # A list inside PROPERTIES has to survive two expansions.
+  list(JOIN ARG_LABELS "\\;" labels)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
