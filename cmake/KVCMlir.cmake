@@ -7,6 +7,9 @@ set(MLIR_BINARY_DIR "${PROJECT_BINARY_DIR}")
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
+# mlir_tablegen searches the directory property, not the targets.
+include_directories(SYSTEM ${MLIR_INCLUDE_DIRS})
+include_directories("${PROJECT_SOURCE_DIR}/dialects")
 
 add_library(kvc_mlir INTERFACE)
 target_include_directories(kvc_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})

@@ -1,0 +1,87 @@
+// Types of the kvcache dialect.
+#ifndef KVC_DIALECTS_KVCACHE_KVCACHETYPES_TD
+#define KVC_DIALECTS_KVCACHE_KVCACHETYPES_TD
+
+include "mlir/IR/BuiltinTypeInterfaces.td"
+include "KVCacheAttrs.td"
+
+class KVCache_Type<string name, string mnem, list<Trait> traits = []> : TypeDef<KVCache_Dialect, name, traits> {
+  let mnemonic = mnem;
+}
+
+def KVCache_CacheType : KVCache_Type<"Cache", "cache"> {
+  let summary = "the keys and values of one attention layer, for every sequence of a batch";
+  let description = [{
+    ```mlir
+    !kv = !kvcache.cache<heads = 8, dim = 128, page = 32, k = int4<axis = channel>, v = int4, residual = 128>
+    ```
+    | field | meaning | default |
+    |---|---|---|
+    | `heads` | KV heads | |
+    | `dim`, `v_dim` | channels of a key, of a value | `v_dim = dim` |
+    | `page` | slots of a page | |
+    | `k`, `v` | storage formats | |
+    | `residual` | newest tokens kept exact beside the packed pages | 0 |
+    | `tail` | type of the exact tokens | f16 |
+    | `positions` | `implicit` (a slot's index) or `stored` | implicit |
+    | `tables` | `per_sequence` or `per_head` | per_sequence |
+    | `window`, `sinks` | ring: slots beyond `sinks` are reused after `window` tokens (0: no ring) | 0 |
+    | `rope` | keys are stored unrotated and rotated when loaded | none |
+    | `planes` | metadata: `minmax` per page, `score` and `norm` per slot | none |
+  }];
+  let parameters = (ins
+    "int64_t":$heads, "int64_t":$kDim, "int64_t":$vDim, "int64_t":$page,
+    "::kvc::kvcache::FormatAttr":$k, "::kvc::kvcache::FormatAttr":$v,
+    "int64_t":$residual, "::mlir::Type":$tail,
+    "bool":$storedPositions, "bool":$perHead,
+    "int64_t":$window, "int64_t":$sinks,
+    "::kvc::kvcache::RopeAttr":$rope,
+    "bool":$minmaxPlane, "bool":$scorePlane, "bool":$normPlane
+  );
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Tokens that are sealed together: the group of a per-channel format, else 1.
+    int64_t getSealGroup() const;
+    /// Slots of the ring of exact tokens (0 without one).
+    int64_t getTailSlots() const;
+    bool hasTail() const { return getTailSlots() != 0; }
+    bool isRing() const { return getWindow() != 0; }
+    /// Tables of one sequence.
+    int64_t getTablesPerSequence() const { return getPerHead() ? getHeads() : 1; }
+    FormatAttr getFormat(Plane plane) const { return plane == Plane::K ? getK() : getV(); }
+    int64_t getDim(Plane plane) const { return plane == Plane::K ? getKDim() : getVDim(); }
+  }];
+}
+
+def KVCache_BatchType : KVCache_Type<"Batch", "batch"> {
+  let summary = "which rows of q, k and v belong to which sequence, and their positions";
+}
+
+def KVCache_SelectionType : KVCache_Type<"Selection", "selection"> {
+  let summary = "for every entry of a batch and KV head, a list of pages or of slots";
+  let parameters = (ins EnumParameter<KVCache_Unit>:$unit);
+  let assemblyFormat = "`<` $unit `>`";
+}
+
+def KVCache_SiteType : KVCache_Type<"Site", "site"> {
+  let summary = "in a method: the type of a value of the attention site that the method will be spliced into";
+  let parameters = (ins EnumParameter<KVCache_SiteRole>:$role);
+  let assemblyFormat = "`<` $role `>`";
+}
+
+class KVCache_SiteOf<string role> : Type<
+  CPred<"::llvm::isa<::kvc::kvcache::SiteType>($_self) && ::llvm::cast<::kvc::kvcache::SiteType>($_self).getRole() == "
+        "::kvc::kvcache::SiteRole::" # role>, "site type of role " # role>;
+
+// [rows, heads, channels]
+def KVCache_Rows : AnyTypeOf<[3DTensorOf<[F32]>, KVCache_SiteOf<"Q">, KVCache_SiteOf<"K">, KVCache_SiteOf<"V">,
+                              KVCache_SiteOf<"Out">], "3D tensor of f32 (rows x heads x channels)">;
+// [rows, heads]
+def KVCache_Lse : AnyTypeOf<[2DTensorOf<[F32]>, KVCache_SiteOf<"Lse">], "2D tensor of f32 (rows x heads)">;
+// [entries, KV heads, slots or pages]
+def KVCache_Scores : AnyTypeOf<[3DTensorOf<[F32]>, KVCache_SiteOf<"Scores">],
+                               "3D tensor of f32 (entries x KV heads x slots or pages)">;
+def KVCache_Cache : AnyTypeOf<[KVCache_CacheType, KVCache_SiteOf<"Cache">], "kvcache.cache">;
+
+#endif // KVC_DIALECTS_KVCACHE_KVCACHETYPES_TD

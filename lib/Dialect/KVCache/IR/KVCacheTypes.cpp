@@ -1,0 +1,429 @@
+//===- KVCacheTypes.cpp - Types and attributes of the kvcache dialect ----===//
+#include "kvc/Dialect/KVCache/IR/KVCache.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace kvc::kvcache;
+
+#include "KVCache/KVCacheEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "KVCache/KVCacheAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "KVCache/KVCacheTypes.cpp.inc"
+
+void KVCacheDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "KVCache/KVCacheAttrs.cpp.inc"
+      >();
+}
+
+void KVCacheDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "KVCache/KVCacheTypes.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// FormatAttr
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t defaultGroup = 32;
+
+FormatAttr FormatAttr::getByName(MLIRContext *context, StringRef name) {
+  const FormatRow *row = lookupFormat(name);
+  if (!row) {
+    return {};
+  }
+  if (row->kind != FormatRow::Kind::Integer) {
+    return get(context, row->name, 0, Axis::Token, false, Type());
+  }
+  return get(context, row->name, defaultGroup, Axis::Token, false, Float16Type::get(context));
+}
+
+bool FormatAttr::isInteger() const { return lookupFormat(getName())->kind == FormatRow::Kind::Integer; }
+
+int64_t FormatAttr::getBits() const { return lookupFormat(getName())->bits; }
+
+FloatType FormatAttr::getFloatType() const {
+  switch (lookupFormat(getName())->kind) {
+  case FormatRow::Kind::F32:
+    return Float32Type::get(getContext());
+  case FormatRow::Kind::F16:
+    return Float16Type::get(getContext());
+  case FormatRow::Kind::BF16:
+    return BFloat16Type::get(getContext());
+  case FormatRow::Kind::Integer:
+    break;
+  }
+  return {};
+}
+
+FailureOr<FormatAttr> FormatAttr::parseBare(AsmParser &parser) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef name;
+  if (parser.parseKeyword(&name)) {
+    return failure();
+  }
+  FormatAttr base = getByName(parser.getContext(), name);
+  if (!base) {
+    auto diag = parser.emitError(loc) << "expects a storage format (";
+    llvm::interleave(getFormatTable(), [&](const FormatRow &row) { diag << row.name; }, [&] { diag << ", "; });
+    return diag << "), but got '" << name << "'", failure();
+  }
+  int64_t group = base.getGroup();
+  Axis axis = base.getAxis();
+  bool symmetric = base.getSymmetric();
+  Type scale = base.getScale();
+  if (succeeded(parser.parseOptionalLess())) {
+    auto field = [&]() -> ParseResult {
+      SMLoc fieldLoc = parser.getCurrentLocation();
+      StringRef key;
+      if (parser.parseKeyword(&key)) {
+        return failure();
+      }
+      if (key == "symmetric") {
+        symmetric = true;
+        return success();
+      }
+      if (key == "group") {
+        return failure(parser.parseEqual() || parser.parseInteger(group));
+      }
+      if (key == "scale") {
+        return failure(parser.parseEqual() || parser.parseType(scale));
+      }
+      if (key == "axis") {
+        StringRef value;
+        if (parser.parseEqual() || parser.parseKeyword(&value)) {
+          return failure();
+        }
+        std::optional<Axis> parsed = symbolizeAxis(value);
+        if (!parsed) {
+          return parser.emitError(fieldLoc) << "expects axis token or channel, but got '" << value << "'";
+        }
+        axis = *parsed;
+        return success();
+      }
+      return parser.emitError(fieldLoc) << "expects group, axis, symmetric or scale, but got '" << key << "'";
+    };
+    if (!base.isInteger()) {
+      return parser.emitError(loc) << "expects no parameters of format '" << name << "'", failure();
+    }
+    if (parser.parseCommaSeparatedList(field) || parser.parseGreater()) {
+      return failure();
+    }
+  }
+  auto attr = getChecked([&] { return parser.emitError(loc); }, parser.getContext(), base.getName(), group, axis,
+                         symmetric, scale);
+  if (!attr) {
+    return failure();
+  }
+  return attr;
+}
+
+void FormatAttr::printBare(llvm::raw_ostream &os) const {
+  FormatAttr base = getByName(getContext(), getName());
+  os << getName();
+  if (*this == base) {
+    return;
+  }
+  os << '<';
+  llvm::ListSeparator comma;
+  if (getGroup() != base.getGroup()) {
+    os << comma << "group = " << getGroup();
+  }
+  if (getAxis() != base.getAxis()) {
+    os << comma << "axis = " << stringifyAxis(getAxis());
+  }
+  if (getSymmetric()) {
+    os << comma << "symmetric";
+  }
+  if (getScale() != base.getScale()) {
+    os << comma << "scale = " << getScale();
+  }
+  os << '>';
+}
+
+Attribute FormatAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess()) {
+    return {};
+  }
+  FailureOr<FormatAttr> attr = parseBare(parser);
+  if (failed(attr) || parser.parseGreater()) {
+    return {};
+  }
+  return *attr;
+}
+
+void FormatAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printBare(printer.getStream());
+  printer << '>';
+}
+
+LogicalResult FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef name, int64_t group,
+                                 Axis axis, bool symmetric, Type scale) {
+  const FormatRow *row = lookupFormat(name);
+  if (!row) {
+    return emitError() << "expects a storage format of the table, but got '" << name << "'";
+  }
+  if (row->kind != FormatRow::Kind::Integer) {
+    return success();
+  }
+  if (group < 1 || group > 1024 || group % row->codesPerUnit) {
+    return emitError() << "expects a group of 1 to 1024 that is a multiple of " << row->codesPerUnit
+                       << " codes, but got " << group;
+  }
+  if (!scale || !(scale.isF32() || scale.isF16() || scale.isBF16())) {
+    return emitError() << "expects a scale of type f32, f16 or bf16, but got " << scale;
+  }
+  return success();
+}
+
+LogicalResult RopeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, FloatAttr base, int64_t dims,
+                               Pairing) {
+  if (!base || base.getValueAsDouble() <= 1.0) {
+    return emitError() << "expects a rope base above 1, but got " << base;
+  }
+  if (dims < 2 || dims % 2) {
+    return emitError() << "expects an even number of rope dims of at least 2, but got " << dims;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// CacheType
+//===----------------------------------------------------------------------===//
+
+int64_t CacheType::getSealGroup() const {
+  int64_t group = 1;
+  for (FormatAttr format : {getK(), getV()}) {
+    if (format.isInteger() && format.getAxis() == Axis::Channel) {
+      group = std::lcm(group, format.getGroup());
+    }
+  }
+  return group;
+}
+
+int64_t CacheType::getTailSlots() const {
+  int64_t group = getSealGroup();
+  return group == 1 && getResidual() == 0 ? 0 : getResidual() + group;
+}
+
+Type CacheType::parse(AsmParser &parser) {
+  SMLoc loc = parser.getCurrentLocation();
+  MLIRContext *context = parser.getContext();
+  int64_t heads = 0, kDim = 0, vDim = 0, page = 0, residual = 0, window = 0, sinks = 0;
+  FormatAttr k, v;
+  Type tail = Float16Type::get(context);
+  bool stored = false, perHead = false, minmax = false, score = false, norm = false;
+  RopeAttr rope;
+
+  auto choice = [&](StringRef no, StringRef yes, bool &into) -> ParseResult {
+    SMLoc at = parser.getCurrentLocation();
+    StringRef value;
+    if (parser.parseKeyword(&value)) {
+      return failure();
+    }
+    if (value != no && value != yes) {
+      return parser.emitError(at) << "expects " << no << " or " << yes << ", but got '" << value << "'";
+    }
+    into = value == yes;
+    return success();
+  };
+  auto format = [&](FormatAttr &into) -> ParseResult {
+    FailureOr<FormatAttr> parsed = FormatAttr::parseBare(parser);
+    if (failed(parsed)) {
+      return failure();
+    }
+    into = *parsed;
+    return success();
+  };
+  auto plane = [&]() -> ParseResult {
+    SMLoc at = parser.getCurrentLocation();
+    StringRef value;
+    if (parser.parseKeyword(&value)) {
+      return failure();
+    }
+    bool *flag = llvm::StringSwitch<bool *>(value)
+                     .Case("minmax", &minmax)
+                     .Case("score", &score)
+                     .Case("norm", &norm)
+                     .Default(nullptr);
+    if (!flag) {
+      return parser.emitError(at) << "expects a plane minmax, score or norm, but got '" << value << "'";
+    }
+    *flag = true;
+    return success();
+  };
+  auto field = [&]() -> ParseResult {
+    SMLoc at = parser.getCurrentLocation();
+    StringRef key;
+    if (parser.parseKeyword(&key) || parser.parseEqual()) {
+      return failure();
+    }
+    int64_t *integer = llvm::StringSwitch<int64_t *>(key)
+                           .Case("heads", &heads)
+                           .Case("dim", &kDim)
+                           .Case("v_dim", &vDim)
+                           .Case("page", &page)
+                           .Case("residual", &residual)
+                           .Case("window", &window)
+                           .Case("sinks", &sinks)
+                           .Default(nullptr);
+    if (integer) {
+      return parser.parseInteger(*integer);
+    }
+    if (key == "k") {
+      return format(k);
+    }
+    if (key == "v") {
+      return format(v);
+    }
+    if (key == "tail") {
+      return parser.parseType(tail);
+    }
+    if (key == "positions") {
+      return choice("implicit", "stored", stored);
+    }
+    if (key == "tables") {
+      return choice("per_sequence", "per_head", perHead);
+    }
+    if (key == "rope") {
+      return parser.parseAttribute(rope);
+    }
+    if (key == "planes") {
+      return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, plane);
+    }
+    return parser.emitError(at) << "expects a field of a cache type, but got '" << key << "'";
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field)) {
+    return {};
+  }
+  if (vDim == 0) {
+    vDim = kDim;
+  }
+  return getChecked([&] { return parser.emitError(loc); }, context, heads, kDim, vDim, page, k, v, residual, tail,
+                    stored, perHead, window, sinks, rope, minmax, score, norm);
+}
+
+void CacheType::print(AsmPrinter &printer) const {
+  llvm::raw_ostream &os = printer.getStream();
+  os << "<heads = " << getHeads() << ", dim = " << getKDim();
+  if (getVDim() != getKDim()) {
+    os << ", v_dim = " << getVDim();
+  }
+  os << ", page = " << getPage() << ", k = ";
+  getK().printBare(os);
+  os << ", v = ";
+  getV().printBare(os);
+  if (getResidual()) {
+    os << ", residual = " << getResidual();
+  }
+  if (!getTail().isF16()) {
+    os << ", tail = " << getTail();
+  }
+  if (getStoredPositions()) {
+    os << ", positions = stored";
+  }
+  if (getPerHead()) {
+    os << ", tables = per_head";
+  }
+  if (getWindow()) {
+    os << ", window = " << getWindow();
+  }
+  if (getSinks()) {
+    os << ", sinks = " << getSinks();
+  }
+  if (getRope()) {
+    os << ", rope = ";
+    printer.printAttribute(getRope());
+  }
+  if (getMinmaxPlane() || getScorePlane() || getNormPlane()) {
+    os << ", planes = [";
+    llvm::ListSeparator comma;
+    if (getMinmaxPlane()) {
+      os << comma << "minmax";
+    }
+    if (getScorePlane()) {
+      os << comma << "score";
+    }
+    if (getNormPlane()) {
+      os << comma << "norm";
+    }
+    os << ']';
+  }
+  os << '>';
+}
+
+LogicalResult CacheType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t heads, int64_t kDim,
+                                int64_t vDim, int64_t page, FormatAttr k, FormatAttr v, int64_t residual, Type tail,
+                                bool storedPositions, bool perHead, int64_t window, int64_t sinks, RopeAttr rope,
+                                bool minmaxPlane, bool scorePlane, bool normPlane) {
+  // C1
+  if (heads < 1 || heads > 1024) {
+    return emitError() << "expects heads of 1 to 1024, but got " << heads;
+  }
+  // C2
+  for (auto [name, dim] : {std::pair<StringRef, int64_t>{"dim", kDim}, {"v_dim", vDim}}) {
+    if (dim < 1 || dim > 1024) {
+      return emitError() << "expects " << name << " of 1 to 1024, but got " << dim;
+    }
+  }
+  // C3
+  if (page < 1 || page > 256) {
+    return emitError() << "expects a page of 1 to 256 slots, but got " << page;
+  }
+  // C4
+  if (!k || !v) {
+    return emitError() << "expects storage formats for k and v, but got none for " << (k ? "v" : "k");
+  }
+  for (auto [name, format, dim] : {std::tuple<StringRef, FormatAttr, int64_t>{"k", k, kDim}, {"v", v, vDim}}) {
+    if (!format.isInteger()) {
+      continue;
+    }
+    // C5
+    if (format.getAxis() == Axis::Token && dim % format.getGroup()) {
+      return emitError() << "expects the group of " << name << " to divide its " << dim << " channels, but got "
+                         << format.getGroup();
+    }
+    // C6 (S7: scales never straddle pages)
+    if (format.getAxis() == Axis::Channel && page % format.getGroup()) {
+      return emitError() << "expects a page that is a multiple of the " << format.getGroup() << " tokens of a group of "
+                         << name << ", but got " << page;
+    }
+  }
+  // C7
+  if (residual < 0 || residual > 65536) {
+    return emitError() << "expects a residual of 0 to 65536 tokens, but got " << residual;
+  }
+  // C8
+  if (!tail || !(tail.isF32() || tail.isF16() || tail.isBF16())) {
+    return emitError() << "expects a tail of type f32, f16 or bf16, but got " << tail;
+  }
+  // C9
+  if (window < 0 || sinks < 0 || (sinks && !window)) {
+    return emitError() << "expects window >= 0 and sinks >= 0, sinks only with a window, but got window " << window
+                       << " and sinks " << sinks;
+  }
+  // C10
+  if (window && !storedPositions) {
+    return emitError() << "expects positions = stored of a ring, but got implicit positions";
+  }
+  // C11
+  bool grouped = llvm::any_of(ArrayRef<FormatAttr>{k, v},
+                              [](FormatAttr f) { return f.isInteger() && f.getAxis() == Axis::Channel; });
+  if (window && (residual || grouped)) {
+    return emitError() << "expects formats without a tail in a ring, but got a residual or per-channel groups";
+  }
+  // C12
+  if (rope && rope.getDims() > kDim) {
+    return emitError() << "expects rope of at most " << kDim << " dims, but got " << rope.getDims();
+  }
+  return success();
+}
