@@ -18,12 +18,27 @@ target_compile_options(kvc_mlir INTERFACE -fno-exceptions $<$<COMPILE_LANGUAGE:C
 target_link_libraries(kvc_mlir INTERFACE MLIR LLVM)
 
 # One precompiled header for all compiler sources: a file with seven dialect headers takes 9 s without it.
+# Compiler files hit ccache in another checkout only if the header is the same there bit for bit, so no absolute path
+# may get into it. Hence: options that ccache rewrites to relative paths (it leaves CMake's own `-Xclang PATH` alone),
+# the header by name (clang would look for a precompiled one beside a path), and no time stamp.
+set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -include kvc_mlir_pch.h -x c++-header)
+set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)
 file(WRITE "${PROJECT_BINARY_DIR}/kvc_mlir_pch.cpp" "// Owner of the compiler's precompiled header.\n")
 add_library(kvc_mlir_pch OBJECT "${PROJECT_BINARY_DIR}/kvc_mlir_pch.cpp")
 target_link_libraries(kvc_mlir_pch PRIVATE kvc_mlir)
 kvc_compile_options(kvc_mlir_pch)
 target_compile_options(kvc_mlir_pch PUBLIC "SHELL:-Xclang -fno-pch-timestamp")
-target_precompile_headers(kvc_mlir_pch PRIVATE "${PROJECT_SOURCE_DIR}/cmake/kvc_mlir_pch.h")
+target_include_directories(kvc_mlir_pch PRIVATE "${PROJECT_SOURCE_DIR}/cmake")
+target_precompile_headers(kvc_mlir_pch PRIVATE <kvc_mlir_pch.h>)
+
+# kvc_use_compiler_pch(<target>): the precompiled header for a target of ours that links kvc_mlir.
+function(kvc_use_compiler_pch target)
+  target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  # Executables would get -fPIE, for which the header was not made.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM kvc_mlir_pch)
+endfunction()
 
 # kvc_compiler_library(<name> SOURCES ... [DEPENDS tablegen targets ...] [LINK libraries ...])
 function(kvc_compiler_library name)
@@ -31,8 +46,7 @@ function(kvc_compiler_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC kvc_mlir ${ARG_LINK})
   kvc_compile_options(${name})
-  target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-  target_precompile_headers(${name} REUSE_FROM kvc_mlir_pch)
+  kvc_use_compiler_pch(${name})
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()

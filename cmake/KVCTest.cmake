@@ -2,13 +2,14 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# kvc_add_gtest(<name> SOURCES ... [LINK libraries ...] LABELS labels ... [TIMEOUT seconds])
-# A GoogleTest program whose cases are ctest tests. Labels say which suites of utils/test run them:
+# kvc_add_gtest(<name> [COMPILER] SOURCES ... [LINK libraries ...] LABELS labels ... [TIMEOUT seconds])
+# A GoogleTest program whose cases are ctest tests. COMPILER: it includes MLIR and gets the compiler's precompiled
+# header. Labels say which suites of utils/test run them:
 #   unit, cts, differential    the suite of that name
 #   asan, tsan                 also run in the sanitizer builds (presets dev and tsan)
 # Targets kvc-asan-tests and kvc-tsan-tests build the programs with that label.
 function(kvc_add_gtest name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPILER" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_SOURCES OR NOT ARG_LABELS)
     message(FATAL_ERROR "kvc_add_gtest(${name}): expects SOURCES and LABELS, but got ${ARGN}")
   endif()
@@ -18,6 +19,10 @@ function(kvc_add_gtest name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
   kvc_compile_options(${name})
+  if(ARG_COMPILER)
+    target_link_libraries(${name} PRIVATE kvc_mlir)
+    kvc_use_compiler_pch(${name})
+  endif()
   foreach(sanitizer asan tsan)
     if(sanitizer IN_LIST ARG_LABELS)
       if(NOT TARGET kvc-${sanitizer}-tests)
