@@ -31,8 +31,12 @@ function(kvc_add_gtest name)
       add_dependencies(kvc-${sanitizer}-tests ${name})
     endif()
   endforeach()
-  # A list inside PROPERTIES has to survive two expansions.
-  list(JOIN ARG_LABELS "\\;" labels)
   gtest_discover_tests(${name} TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT})
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  # Labels are a list, which gtest_discover_tests would split: they are set after its discovery.
+  set(labels_script "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+  file(WRITE "${labels_script}" "if(${name}_TESTS)
+  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${ARG_LABELS}\")
+endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_script}")
 endfunction()

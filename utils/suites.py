@@ -54,6 +54,8 @@ BUILD_MINUTES = 15
 SUITES = [
     #     name           kind      what                      min  long
     Suite("style",       "script", "utils/style",            2,   10),
+    Suite("unit",        "ctest",  "^unit$",                 3,   10),
+    Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
 ]
 
 RESULT_LINE = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
