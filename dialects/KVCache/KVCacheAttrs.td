@@ -4,7 +4,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
-include "KVCacheEnums.td"
+include "KVCache/KVCacheEnums.td"
 
 class KVCache_Attr<string name, string mnem, list<Trait> traits = []> : AttrDef<KVCache_Dialect, name, traits> {
   let mnemonic = mnem;

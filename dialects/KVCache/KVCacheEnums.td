@@ -3,7 +3,7 @@
 #define KVC_DIALECTS_KVCACHE_KVCACHEENUMS_TD
 
 include "mlir/IR/EnumAttr.td"
-include "KVCacheBase.td"
+include "KVCache/KVCacheBase.td"
 
 class KVCache_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
   let cppNamespace = "::kvc::kvcache";

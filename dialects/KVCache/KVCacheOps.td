@@ -5,7 +5,7 @@
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/IR/OpAsmInterface.td"
-include "KVCacheTypes.td"
+include "KVCache/KVCacheTypes.td"
 
 class KVCache_PureOp<string mnemonic, list<Trait> traits = []> : KVCache_Op<mnemonic, [Pure] # traits>;
 

@@ -3,7 +3,7 @@
 #define KVC_DIALECTS_KVCACHE_KVCACHETYPES_TD
 
 include "mlir/IR/BuiltinTypeInterfaces.td"
-include "KVCacheAttrs.td"
+include "KVCache/KVCacheAttrs.td"
 
 class KVCache_Type<string name, string mnem, list<Trait> traits = []> : TypeDef<KVCache_Dialect, name, traits> {
   let mnemonic = mnem;

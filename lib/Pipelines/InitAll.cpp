@@ -2,6 +2,7 @@
 #include "kvc/InitAll.h"
 
 #include "kvc/Dialect/KVCache/IR/KVCache.h"
+#include "kvc/Dialect/Tile/IR/Tile.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -9,7 +10,7 @@
 void kvc::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<kvcache::KVCacheDialect>();
+  registry.insert<kvcache::KVCacheDialect, tile::TileDialect>();
 }
 
 void kvc::registerAllPasses() { mlir::registerAllPasses(); }

@@ -1,0 +1,386 @@
+// Operations of the tile dialect.
+#ifndef KVC_DIALECTS_TILE_TILEOPS_TD
+#define KVC_DIALECTS_TILE_TILEOPS_TD
+
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "KVCache/KVCacheTypes.td"
+include "Tile/TileBase.td"
+
+//===----------------------------------------------------------------------===//
+// Host functions: the plan
+//===----------------------------------------------------------------------===//
+
+def Tile_DispatchOp : Tile_Op<"dispatch", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a kernel for all its work items";
+  let description = [{
+    The kernel's arguments are the inputs, then the outputs, then the item. Outputs are written in place and come back as results of
+    the same types: tensors, or caches whose memory the kernel changes.
+    ```mlir
+    %r = tile.dispatch @norm[%rows] ins(%x, %w) outs(%empty) : (tensor<?x576xf32>, tensor<576xf32>), (tensor<?x576xf32>)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Index:$items, Variadic<AnyType>:$inputs, Variadic<AnyType>:$outputs);
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = [{
+    $kernel `[` $items `]` `ins` `(` $inputs `)` `outs` `(` $outputs `)` attr-dict `:` `(` type($inputs) `)` `,`
+    custom<SameTypes>(type($outputs), type($results))
+  }];
+  let builders = [OpBuilder<(ins "::mlir::FlatSymbolRefAttr":$kernel, "::mlir::Value":$items, "::mlir::ValueRange":$inputs,
+                                 "::mlir::ValueRange":$outputs), [{
+    build($_builder, $_state, outputs.getTypes(), kernel, items, inputs, outputs);
+  }]>];
+  let hasVerifier = 1;
+}
+
+def Tile_ReserveOp : Tile_Op<"reserve", [Pure, AllTypesMatch<["cache", "result"]>]> {
+  let summary = "makes the memory that the next steps write to exist and be unshared";
+  let description = [{
+    `append`: pages and tails for the batch's new rows; `rewrite`: no page or tail of the batch's sequences is shared afterwards.
+    ```mlir
+    %c1 = tile.reserve append %c0 at %b : !kv
+    ```
+  }];
+  let arguments = (ins Tile_ReserveModeAttr:$mode, KVCache_CacheType:$cache, KVCache_BatchType:$batch);
+  let results = (outs KVCache_CacheType:$result);
+  let assemblyFormat = "$mode $cache `at` $batch attr-dict `:` type($cache)";
+}
+
+def Tile_ReleaseOp : Tile_Op<"release", [Pure, AllTypesMatch<["cache", "result"]>]> {
+  let summary = "gives pages past the end of the batch's tables back to the pool";
+  let description = [{
+    ```mlir
+    %c1 = tile.release %c0 at %b : !kv
+    ```
+  }];
+  let arguments = (ins KVCache_CacheType:$cache, KVCache_BatchType:$batch);
+  let results = (outs KVCache_CacheType:$result);
+  let assemblyFormat = "$cache `at` $batch attr-dict `:` type($cache)";
+}
+
+def Tile_CloneOp : Tile_Op<"clone", [Pure, AllTypesMatch<["cache", "result"]>]> {
+  let summary = "a copy of a cache that shares all pages until one side writes";
+  let description = [{
+    ```mlir
+    %c1 = tile.clone %c0 : !kv
+    ```
+  }];
+  let arguments = (ins KVCache_CacheType:$cache);
+  let results = (outs KVCache_CacheType:$result);
+  let assemblyFormat = "$cache attr-dict `:` type($cache)";
+}
+
+def Tile_RowsOp : Tile_Op<"rows", [Pure]> {
+  let summary = "number of rows of a batch";
+  let description = [{ Over all entries. }];
+  let arguments = (ins KVCache_BatchType:$batch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$batch attr-dict";
+}
+
+def Tile_EntriesOp : Tile_Op<"entries", [Pure]> {
+  let summary = "number of entries of a batch";
+  let description = [{ Each entry is one sequence. }];
+  let arguments = (ins KVCache_BatchType:$batch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$batch attr-dict";
+}
+
+def Tile_MaxLengthOp : Tile_Op<"max_length", [Pure]> {
+  let summary = "largest number of slots in use over the tables of the batch's sequences";
+  let description = [{ As it stands when the host reaches this step. }];
+  let arguments = (ins KVCache_CacheType:$cache, KVCache_BatchType:$batch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$cache `at` $batch attr-dict `:` type($cache)";
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels: numbers about batches and caches
+//===----------------------------------------------------------------------===//
+
+def Tile_QueryRangeOp : Tile_Op<"query_range", [Pure]> {
+  let summary = "first row of an entry and the row behind its last";
+  let description = [{
+    ```mlir
+    %begin, %end = tile.query_range %b[%entry]
+    ```
+  }];
+  let arguments = (ins KVCache_BatchType:$batch, Index:$entry);
+  let results = (outs Index:$begin, Index:$end);
+  let assemblyFormat = "$batch `[` $entry `]` attr-dict";
+}
+
+def Tile_SequenceOp : Tile_Op<"sequence", [Pure]> {
+  let summary = "the sequence of an entry";
+  let description = [{ A row of the tables of every cache. }];
+  let arguments = (ins KVCache_BatchType:$batch, Index:$entry);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$batch `[` $entry `]` attr-dict";
+}
+
+def Tile_PositionOp : Tile_Op<"position", [Pure]> {
+  let summary = "position of a row";
+  let description = [{ In its sequence; 0 is the first token ever appended. }];
+  let arguments = (ins KVCache_BatchType:$batch, Index:$row);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$batch `[` $row `]` attr-dict";
+}
+
+def Tile_CounterOp : Tile_Op<"counter", [MemoryEffects<[MemRead]>]> {
+  let summary = "slots in use, or sealed, of a table";
+  let description = [{
+    ```mlir
+    %n = tile.counter length %c[%sequence, %head] : !kv
+    ```
+  }];
+  let arguments = (ins Tile_CounterAttr:$counter, KVCache_CacheType:$cache, Index:$sequence, Index:$head);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$counter $cache `[` $sequence `,` $head `]` attr-dict `:` type($cache)";
+}
+
+def Tile_SetCounterOp : Tile_Op<"set_counter", [MemoryEffects<[MemWrite]>]> {
+  let summary = "sets slots in use, or sealed, of a table";
+  let description = [{
+    ```mlir
+    tile.set_counter length %c[%sequence, %head], %n : !kv
+    ```
+  }];
+  let arguments = (ins Tile_CounterAttr:$counter, KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$value);
+  let assemblyFormat = "$counter $cache `[` $sequence `,` $head `]` `,` $value attr-dict `:` type($cache)";
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels: single slots
+//===----------------------------------------------------------------------===//
+
+// Slots are addressed as [sequence, KV head, slot].
+class Tile_SlotOp<string mnemonic, list<Trait> traits> : Tile_Op<mnemonic, traits>;
+
+def Tile_LoadSlotOp : Tile_SlotOp<"load_slot", [MemoryEffects<[MemRead]>]> {
+  let summary = "decodes channels of one slot's key or value";
+  let description = [{
+    Channels `channel .. channel + n - 1` of a slot in `part`.
+    ```mlir
+    %x = tile.load_slot k pages %c[%sequence, %head, %slot, %channel] : !kv -> vector<32xf32>
+    ```
+  }];
+  let arguments = (ins KVCache_PlaneAttr:$plane, Tile_PartAttr:$part, KVCache_CacheType:$cache, Index:$sequence,
+                       Index:$head, Index:$slot, Index:$channel);
+  let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = [{
+    $plane $part $cache `[` $sequence `,` $head `,` $slot `,` $channel `]` attr-dict `:` type($cache) `->` type($result)
+  }];
+}
+
+def Tile_StoreSlotOp : Tile_SlotOp<"store_slot", [MemoryEffects<[MemWrite]>]> {
+  let summary = "encodes channels of one slot's key or value";
+  let description = [{
+    For the tail, floating point formats, and integer formats with `axis = token` (then n is a whole number of groups, aligned).
+    ```mlir
+    tile.store_slot v pages %x, %c[%sequence, %head, %slot, %channel] : vector<32xf32>, !kv
+    ```
+  }];
+  let arguments = (ins KVCache_PlaneAttr:$plane, Tile_PartAttr:$part, VectorOfRankAndType<[1], [F32]>:$value,
+                       KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$slot, Index:$channel);
+  let assemblyFormat = [{
+    $plane $part $value `,` $cache `[` $sequence `,` $head `,` $slot `,` $channel `]` attr-dict `:` type($value) `,` type($cache)
+  }];
+}
+
+def Tile_StoreGroupOp : Tile_SlotOp<"store_group", [MemoryEffects<[MemWrite]>]> {
+  let summary = "encodes one channel of a group of slots that share a scale";
+  let description = [{
+    For integer formats with `axis = channel`: slots `slot .. slot + group - 1` of one channel, in the pages.
+    ```mlir
+    tile.store_group k %x, %c[%sequence, %head, %slot, %channel] : vector<32xf32>, !kv
+    ```
+  }];
+  let arguments = (ins KVCache_PlaneAttr:$plane, VectorOfRankAndType<[1], [F32]>:$value, KVCache_CacheType:$cache,
+                       Index:$sequence, Index:$head, Index:$slot, Index:$channel);
+  let assemblyFormat = [{
+    $plane $value `,` $cache `[` $sequence `,` $head `,` $slot `,` $channel `]` attr-dict `:` type($value) `,` type($cache)
+  }];
+}
+
+def Tile_LoadNumberOp : Tile_SlotOp<"load_number", [MemoryEffects<[MemRead]>]> {
+  let summary = "the stored position (i32), score or norm (f32) of a slot";
+  let description = [{
+    ```mlir
+    %p = tile.load_number position %c[%sequence, %head, %slot] : !kv -> i32
+    ```
+  }];
+  let arguments = (ins Tile_SlotPlaneAttr:$plane, KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$slot);
+  let results = (outs AnyTypeOf<[I32, F32]>:$result);
+  let assemblyFormat = "$plane $cache `[` $sequence `,` $head `,` $slot `]` attr-dict `:` type($cache) `->` type($result)";
+}
+
+def Tile_StoreNumberOp : Tile_SlotOp<"store_number", [MemoryEffects<[MemWrite]>]> {
+  let summary = "sets the stored position (i32), score or norm (f32) of a slot";
+  let description = [{
+    ```mlir
+    tile.store_number score %x, %c[%sequence, %head, %slot] : f32, !kv
+    ```
+  }];
+  let arguments = (ins Tile_SlotPlaneAttr:$plane, AnyTypeOf<[I32, F32]>:$value, KVCache_CacheType:$cache, Index:$sequence,
+                       Index:$head, Index:$slot);
+  let assemblyFormat = "$plane $value `,` $cache `[` $sequence `,` $head `,` $slot `]` attr-dict `:` type($value) `,` type($cache)";
+}
+
+def Tile_LoadBoundOp : Tile_SlotOp<"load_bound", [MemoryEffects<[MemRead]>]> {
+  let summary = "channels of the smallest or largest key of a page";
+  let description = [{
+    ```mlir
+    %x = tile.load_bound min %c[%sequence, %head, %page, %channel] : !kv -> vector<16xf32>
+    ```
+  }];
+  let arguments = (ins Tile_BoundAttr:$bound, KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$page,
+                       Index:$channel);
+  let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = [{
+    $bound $cache `[` $sequence `,` $head `,` $page `,` $channel `]` attr-dict `:` type($cache) `->` type($result)
+  }];
+}
+
+def Tile_StoreBoundOp : Tile_SlotOp<"store_bound", [MemoryEffects<[MemWrite]>]> {
+  let summary = "sets channels of the smallest or largest key of a page";
+  let description = [{
+    ```mlir
+    tile.store_bound max %x, %c[%sequence, %head, %page, %channel] : vector<16xf32>, !kv
+    ```
+  }];
+  let arguments = (ins Tile_BoundAttr:$bound, VectorOfRankAndType<[1], [F32]>:$value, KVCache_CacheType:$cache,
+                       Index:$sequence, Index:$head, Index:$page, Index:$channel);
+  let assemblyFormat = [{
+    $bound $value `,` $cache `[` $sequence `,` $head `,` $page `,` $channel `]` attr-dict `:` type($value) `,` type($cache)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels: tiles of attention
+//===----------------------------------------------------------------------===//
+
+def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead]>]> {
+  let summary = "a tile of query rows: tokens times the query heads of a group, packed";
+  let description = [{
+    Row m is token `row + m / group`, head `head + m % group`, with `group` heads; rows of tokens past `count` are zero.
+    ```mlir
+    %q = tile.load_rows %query[%row, %head] count %n group 4 : memref<?x32x128xf32> -> vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Index:$row, Index:$head, Index:$count, I64Attr:$group);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = "$source `[` $row `,` $head `]` `count` $count `group` $group attr-dict `:` type($source) `->` type($result)";
+}
+
+def Tile_StoreRowsOp : Tile_Op<"store_rows", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes a tile of rows back, or one number for each row; the inverse of load_rows";
+  let description = [{
+    ```mlir
+    tile.store_rows %o, %out[%row, %head] count %n group 4 : vector<64x128xf32>, memref<?x32x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[1, 2], [F32]>:$value, AnyMemRef:$target, Index:$row, Index:$head, Index:$count,
+                       I64Attr:$group);
+  let assemblyFormat = [{
+    $value `,` $target `[` $row `,` $head `]` `count` $count `group` $group attr-dict `:` type($value) `,` type($target)
+  }];
+}
+
+def Tile_RowPositionsOp : Tile_Op<"row_positions", [Pure]> {
+  let summary = "positions of the rows of a query tile, as load_rows packs them";
+  let description = [{
+    ```mlir
+    %p = tile.row_positions %b[%row] count %n group 4 : vector<64xi32>
+    ```
+  }];
+  let arguments = (ins KVCache_BatchType:$batch, Index:$row, Index:$count, I64Attr:$group);
+  let results = (outs VectorOfRankAndType<[1], [I32]>:$result);
+  let assemblyFormat = "$batch `[` $row `]` `count` $count `group` $group attr-dict `:` type($result)";
+}
+
+def Tile_SlotPositionsOp : Tile_Op<"slot_positions", [MemoryEffects<[MemRead]>]> {
+  let summary = "positions of consecutive slots";
+  let description = [{
+    Slots past the table's end have an undefined position.
+    ```mlir
+    %p = tile.slot_positions pages %c[%sequence, %head, %slot] : !kv -> vector<64xi32>
+    ```
+  }];
+  let arguments = (ins Tile_PartAttr:$part, KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$slot);
+  let results = (outs VectorOfRankAndType<[1], [I32]>:$result);
+  let assemblyFormat = "$part $cache `[` $sequence `,` $head `,` $slot `]` attr-dict `:` type($cache) `->` type($result)";
+}
+
+def Tile_OperandOp : Tile_Op<"operand", [MemoryEffects<[MemRead]>]> {
+  let summary = "consecutive slots of a cache as an operand of mma, in place";
+  let description = [{
+    Only the first `count` slots exist; a product over slots sums those alone, whatever lies behind them.
+    ```mlir
+    %k = tile.operand k pages %c[%sequence, %head, %slot] count %n : !kv -> !tile.operand<64x128>
+    ```
+  }];
+  let arguments = (ins KVCache_PlaneAttr:$plane, Tile_PartAttr:$part, KVCache_CacheType:$cache, Index:$sequence, Index:$head,
+                       Index:$slot, Index:$count);
+  let results = (outs Tile_OperandType:$result);
+  let assemblyFormat = [{
+    $plane $part $cache `[` $sequence `,` $head `,` $slot `]` `count` $count attr-dict `:` type($cache) `->` type($result)
+  }];
+}
+
+def Tile_MmaOp : Tile_Op<"mma", [Pure]> {
+  let summary = "matrix product of a tile with a page operand, accumulated in f32";
+  let description = [{
+    `channels`: result[r, s] = sum over c of a[r, c] * b[s, c]; `slots`: result[r, c] = acc[r, c] + sum over s < count of a[r, s] * b[s, c].
+    ```mlir
+    %s = tile.mma channels %q, %k : (vector<64x128xf32>, !tile.operand<64x128>) -> vector<64x64xf32>
+    %o = tile.mma slots %p, %v acc %o0
+        : (vector<64x64xf32>, !tile.operand<64x128>, vector<64x128xf32>) -> vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins Tile_ContractAttr:$contract, VectorOfRankAndType<[2], [F32]>:$a, Tile_OperandType:$b,
+                       Optional<VectorOfRankAndType<[2], [F32]>>:$acc);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = "$contract $a `,` $b (`acc` $acc^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Tile_SoftmaxStepOp : Tile_Op<"softmax_step", [Pure, AllTypesMatch<["scores", "probs"]>,
+    AllTypesMatch<["max", "sum", "new_max", "new_sum"]>, AllTypesMatch<["acc", "new_acc"]>]> {
+  let summary = "enters a tile of scores into the softmax state";
+  let description = [{
+    Scores are in units of log 2. With m' = max(m, visible scores of the row): p = exp2(score - m') where visible, else 0;
+    sum' = sum * exp2(m - m') + sum of p; acc' = acc * exp2(m - m'). A row without a visible slot keeps its state.
+    ```mlir
+    %p, %m1, %l1, %a1 = tile.softmax_step %s, %visible state %m, %l, %a
+        : vector<64x64xf32>, vector<64x64xi1>, vector<64xf32>, vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$scores, VectorOfRankAndType<[2], [I1]>:$visible,
+                       VectorOfRankAndType<[1], [F32]>:$max, VectorOfRankAndType<[1], [F32]>:$sum,
+                       VectorOfRankAndType<[2], [F32]>:$acc);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$probs, VectorOfRankAndType<[1], [F32]>:$new_max,
+                      VectorOfRankAndType<[1], [F32]>:$new_sum, VectorOfRankAndType<[2], [F32]>:$new_acc);
+  let assemblyFormat = [{
+    $scores `,` $visible `state` $max `,` $sum `,` $acc attr-dict `:` type($scores) `,` type($visible) `,` type($max) `,` type($acc)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_SoftmaxFinishOp : Tile_Op<"softmax_finish", [Pure, AllTypesMatch<["max", "sum", "lse"]>,
+    AllTypesMatch<["acc", "out"]>]> {
+  let summary = "output and log-sum-exp of a softmax state";
+  let description = [{
+    out = acc / sum, lse = (max + log2(sum)) * ln 2; a row with sum = 0 gives 0 and -inf.
+    ```mlir
+    %o, %lse = tile.softmax_finish %m, %l, %a : vector<64xf32>, vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[1], [F32]>:$max, VectorOfRankAndType<[1], [F32]>:$sum,
+                       VectorOfRankAndType<[2], [F32]>:$acc);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$out, VectorOfRankAndType<[1], [F32]>:$lse);
+  let assemblyFormat = "$max `,` $sum `,` $acc attr-dict `:` type($max) `,` type($acc)";
+  let hasVerifier = 1;
+}
+
+#endif // KVC_DIALECTS_TILE_TILEOPS_TD

@@ -1,0 +1,68 @@
+//===- PageLayout.h - What lies where inside a page -------------*- C++ -*-===//
+//
+// The one function that lays out pages and tails. Everything that needs bytes or addresses asks it.
+//
+// A head block holds, for `page` slots of one KV head:
+//   K codes | K scales | K zeros | V codes | V scales | V zeros | positions | scores | norms | min | max
+//
+// Operands of a product are stored as the machine consumes them: the summed dimension in units of `pack` elements, the
+// other one across the lanes. For keys (summed over channels) element (slot s, channel d) is element d % pack of unit
+//   ((s / lanes) * (channels / pack) + d / pack) * lanes + s % lanes,
+// for values (summed over slots) element s % pack of unit (s / pack) * channels + d. A page whose slots do not fill
+// whole blocks of lanes (keys) or units (values) stores plain rows: unit s * (channels / pack) + d / pack, element d %
+// pack.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_TARGET_PAGELAYOUT_H
+#define KVC_TARGET_PAGELAYOUT_H
+
+#include "kvc/Dialect/KVCache/IR/KVCache.h"
+#include "kvc/Target/Target.h"
+
+namespace kvc {
+
+/// Where the codes, scales and zeros of one of K and V lie in a head block. Offsets and sizes in bytes.
+struct PlaneLayout {
+  kvcache::FormatAttr format;
+  kvcache::Plane plane;
+  int64_t channels, slots;
+  /// Packed for the lanes (true) or plain rows (false).
+  bool packed;
+  int64_t lanes;
+  /// Elements of a unit, and bytes of a unit.
+  int64_t pack, unitBytes;
+  int64_t codes, scales, zeros;
+  /// Bytes of one scale or zero; 0 without scales. `zeros` is -1 for symmetric formats.
+  int64_t scaleBytes;
+
+  /// Number of unit (before the element within it) that holds (slot, channel).
+  int64_t unitOf(int64_t slot, int64_t channel) const;
+  int64_t elementOf(int64_t slot, int64_t channel) const;
+  /// Index of the scale (and zero) of (slot, channel).
+  int64_t scaleOf(int64_t slot, int64_t channel) const;
+  int64_t scaleCount() const;
+  int64_t codeBytes() const;
+};
+
+/// Layout of the pages and tails of a cache on a target. Offsets and sizes in bytes; -1 for what is not there.
+struct PageLayout {
+  PlaneLayout k, v;
+  int64_t positions = -1, scores = -1, norms = -1, min = -1, max = -1;
+  int64_t headBlockBytes = 0;
+  /// Head blocks of a page: all KV heads, or 1 with a table per head.
+  int64_t headsPerPage = 0;
+  /// Bytes from one page to the next, and without the padding.
+  int64_t pageBytes = 0, pagePayloadBytes = 0;
+  /// The tail of a table: a ring of slots; slot s is at (s % tailSlots). For each slot and head block: K row, V row.
+  int64_t tailSlots = 0, tailElementBytes = 0, tailHeadBytes = 0, tailBytes = 0, tailSlotPayloadBytes = 0;
+
+  const PlaneLayout &plane(kvcache::Plane p) const { return p == kvcache::Plane::K ? k : v; }
+  /// Offset of (slot % tailSlots, channel) of a plane in a tail's head block.
+  int64_t tailPlaneOffset(kvcache::Plane p) const;
+};
+
+PageLayout computePageLayout(kvcache::CacheType type, const Target &target);
+
+} // namespace kvc
+
+#endif // KVC_TARGET_PAGELAYOUT_H

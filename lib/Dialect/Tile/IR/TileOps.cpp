@@ -1,0 +1,87 @@
+//===- TileOps.cpp - Verifiers of the tile dialect ------------------------===//
+#include "kvc/Dialect/Tile/IR/Tile.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace kvc::tile;
+
+static ParseResult parseSameTypes(OpAsmParser &parser, SmallVectorImpl<Type> &outputs, SmallVectorImpl<Type> &results) {
+  if (parser.parseLParen()) {
+    return failure();
+  }
+  if (failed(parser.parseOptionalRParen()) && (parser.parseTypeList(outputs) || parser.parseRParen())) {
+    return failure();
+  }
+  results.assign(outputs.begin(), outputs.end());
+  return success();
+}
+
+static void printSameTypes(OpAsmPrinter &printer, Operation *, TypeRange outputs, TypeRange) {
+  printer << '(' << outputs << ')';
+}
+
+LogicalResult DispatchOp::verify() {
+  // C1
+  if (getOutputs().getTypes() != getResults().getTypes()) {
+    return emitOpError() << "expects results of the types of its outputs, but got " << getResults().getTypes();
+  }
+  return success();
+}
+
+LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
+  // C2
+  if (!kernel || !kernel->hasAttr(TileDialect::kernelAttr)) {
+    return emitOpError() << "expects the name of a function with the attribute " << TileDialect::kernelAttr
+                         << ", but got " << getKernelAttr();
+  }
+  // C3
+  size_t want = getInputs().size() + getOutputs().size() + 1;
+  if (kernel.getNumArguments() != want) {
+    return emitOpError() << "expects a kernel of " << want << " arguments (inputs, outputs, item), but got "
+                         << kernel.getNumArguments();
+  }
+  return success();
+}
+
+LogicalResult MmaOp::verify() {
+  VectorType a = getA().getType(), result = getResult().getType();
+  OperandType b = getB().getType();
+  bool channels = getContract() == Contract::Channels;
+  int64_t inner = channels ? b.getChannels() : b.getSlots(), outer = channels ? b.getSlots() : b.getChannels();
+  // C1
+  if (a.getDimSize(1) != inner || result.getDimSize(0) != a.getDimSize(0) || result.getDimSize(1) != outer) {
+    return emitOpError() << "expects " << a.getDimSize(0) << " x " << inner << " times an operand to give "
+                         << a.getDimSize(0) << " x " << outer << ", but got " << a << " and " << result;
+  }
+  // C2
+  if (getAcc() && getAcc().getType() != result) {
+    return emitOpError() << "expects an accumulator of type " << result << ", but got " << getAcc().getType();
+  }
+  return success();
+}
+
+LogicalResult SoftmaxStepOp::verify() {
+  // C1
+  if (getVisible().getType().getShape() != getScores().getType().getShape() ||
+      getMax().getType().getDimSize(0) != getScores().getType().getDimSize(0) ||
+      getAcc().getType().getDimSize(0) != getScores().getType().getDimSize(0)) {
+    return emitOpError() << "expects scores, visibility and state of the same rows and slots, but got ("
+                         << getOperandTypes() << ")";
+  }
+  return success();
+}
+
+LogicalResult SoftmaxFinishOp::verify() {
+  // C1
+  if (getMax().getType().getDimSize(0) != getAcc().getType().getDimSize(0)) {
+    return emitOpError() << "expects a state of the same rows, but got (" << getOperandTypes() << ")";
+  }
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "Tile/TileOps.cpp.inc"

@@ -1,0 +1,113 @@
+//===- PageLayout.cpp - What lies where inside a page ---------------------===//
+#include "kvc/Target/PageLayout.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace kvc;
+using namespace kvc::kvcache;
+
+static constexpr int64_t pageAlignment = 64;
+/// Planes start at multiples of this, so that no scale or number is misaligned.
+static constexpr int64_t planeAlignment = 4;
+
+int64_t PlaneLayout::unitOf(int64_t slot, int64_t channel) const {
+  if (!packed) {
+    return slot * llvm::divideCeil(channels, pack) + channel / pack;
+  }
+  if (plane == Plane::K) {
+    return ((slot / lanes) * (channels / pack) + channel / pack) * lanes + slot % lanes;
+  }
+  return (slot / pack) * channels + channel;
+}
+
+int64_t PlaneLayout::elementOf(int64_t slot, int64_t channel) const {
+  return packed && plane == Plane::V ? slot % pack : channel % pack;
+}
+
+int64_t PlaneLayout::scaleOf(int64_t slot, int64_t channel) const {
+  int64_t group = format.getGroup();
+  if (format.getAxis() == Axis::Channel) {
+    return slot / group * channels + channel;
+  }
+  if (packed && plane == Plane::K) {
+    return ((slot / lanes) * (channels / group) + channel / group) * lanes + slot % lanes;
+  }
+  return slot * (channels / group) + channel / group;
+}
+
+int64_t PlaneLayout::scaleCount() const { return format.isInteger() ? slots * channels / format.getGroup() : 0; }
+
+int64_t PlaneLayout::codeBytes() const {
+  int64_t units = packed ? slots * channels / pack : slots * llvm::divideCeil(channels, pack);
+  return units * unitBytes;
+}
+
+static PlaneLayout layoutPlane(CacheType type, Plane plane, const Target &target, int64_t &offset) {
+  PlaneLayout layout;
+  layout.format = type.getFormat(plane);
+  layout.plane = plane;
+  layout.channels = type.getDim(plane);
+  layout.slots = type.getPage();
+  layout.lanes = target.lanes;
+  const FormatRow *row = lookupFormat(layout.format.getName());
+  layout.pack = row->codesPerUnit;
+  layout.unitBytes = row->unitBytes;
+  int64_t pack = row->kind == FormatRow::Kind::BF16 ? target.bf16Pairs : row->codesPerUnit;
+  layout.packed =
+      plane == Plane::K ? layout.slots % target.lanes == 0 && layout.channels % pack == 0 : layout.slots % pack == 0;
+  if (layout.packed) {
+    layout.pack = pack;
+    layout.unitBytes = pack * layout.format.getBits() / 8;
+  }
+  auto place = [&](int64_t bytes) {
+    int64_t at = offset;
+    offset = llvm::alignTo(offset + bytes, planeAlignment);
+    return at;
+  };
+  layout.codes = place(layout.codeBytes());
+  layout.scaleBytes = layout.format.isInteger() ? layout.format.getScale().getIntOrFloatBitWidth() / 8 : 0;
+  layout.scales = layout.zeros = -1;
+  if (layout.scaleBytes) {
+    layout.scales = place(layout.scaleCount() * layout.scaleBytes);
+    if (!layout.format.getSymmetric()) {
+      layout.zeros = place(layout.scaleCount() * layout.scaleBytes);
+    }
+  }
+  return layout;
+}
+
+int64_t PageLayout::tailPlaneOffset(Plane p) const {
+  return p == Plane::K ? 0 : tailSlots * k.channels * tailElementBytes;
+}
+
+PageLayout kvc::computePageLayout(CacheType type, const Target &target) {
+  PageLayout layout;
+  int64_t offset = 0;
+  layout.k = layoutPlane(type, Plane::K, target, offset);
+  layout.v = layoutPlane(type, Plane::V, target, offset);
+  auto numbers = [&](bool present, int64_t count) -> int64_t {
+    if (!present) {
+      return -1;
+    }
+    int64_t at = offset;
+    offset += count * 4;
+    return at;
+  };
+  layout.positions = numbers(type.getStoredPositions(), type.getPage());
+  layout.scores = numbers(type.getScorePlane(), type.getPage());
+  layout.norms = numbers(type.getNormPlane(), type.getPage());
+  layout.min = numbers(type.getMinmaxPlane(), type.getKDim());
+  layout.max = numbers(type.getMinmaxPlane(), type.getKDim());
+  layout.headBlockBytes = offset;
+  layout.headsPerPage = type.getPerHead() ? 1 : type.getHeads();
+  layout.pagePayloadBytes = layout.headBlockBytes * layout.headsPerPage;
+  layout.pageBytes = llvm::alignTo(layout.pagePayloadBytes, pageAlignment);
+  layout.tailSlots = type.getTailSlots();
+  if (layout.tailSlots) {
+    layout.tailElementBytes = type.getTail().getIntOrFloatBitWidth() / 8;
+    layout.tailSlotPayloadBytes = (type.getKDim() + type.getVDim()) * layout.tailElementBytes * layout.headsPerPage;
+    layout.tailHeadBytes = layout.tailSlots * (type.getKDim() + type.getVDim()) * layout.tailElementBytes;
+    layout.tailBytes = llvm::alignTo(layout.tailHeadBytes * layout.headsPerPage, pageAlignment);
+  }
+  return layout;
+}
