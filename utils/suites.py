@@ -29,7 +29,7 @@ class Suite:
     lit     `what` is a folder of the build with a lit.site.cfg.py
     ctest   `what` is a regular expression of ctest labels
     pytest  `what` is a folder or file
-    script  `what` is a command whose last line reads `N passed, N failed, N skipped`
+    script  `what` is a command whose last line reads `N passed, N failed, N skipped`; {minutes} is the budget
     A suite with a `preset` other than release builds `targets` of that preset first, within its budget.
     """
 
@@ -56,6 +56,7 @@ SUITES = [
     Suite("style",       "script", "utils/style",            2,   10),
     Suite("unit",        "ctest",  "^unit$",                 3,   10),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
+    Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30),
 ]
 
 RESULT_LINE = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
@@ -169,7 +170,7 @@ def run_suite(suite, minutes, logs, environment):
         command = [sys.executable, "-m", "pytest", "-q", "--junitxml", str(report), suite.what]
         reader, source = read_junit, report
     else:
-        command = suite.what.split()
+        command = suite.what.format(minutes=minutes).split()
         reader, source = read_script, log
     status = run(command, log, max(0.01, limit), {**environment, **suite.environment})
     if status is None:
