@@ -55,6 +55,7 @@ SUITES = [
     #     name           kind      what                      min  long
     Suite("style",       "script", "utils/style",            2,   10),
     Suite("unit",        "ctest",  "^unit$",                 3,   10),
+    Suite("lit",         "lit",    "test",                   3,   10),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30),
 ]
