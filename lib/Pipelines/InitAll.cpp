@@ -1,6 +1,7 @@
 //===- InitAll.cpp - The one list of dialects and passes ------------------===//
 #include "kvc/InitAll.h"
 
+#include "kvc/Conversion/Passes.h"
 #include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "mlir/InitAllDialects.h"
@@ -13,4 +14,7 @@ void kvc::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<kvcache::KVCacheDialect, tile::TileDialect>();
 }
 
-void kvc::registerAllPasses() { mlir::registerAllPasses(); }
+void kvc::registerAllPasses() {
+  mlir::registerAllPasses();
+  registerKVCConversionPasses();
+}

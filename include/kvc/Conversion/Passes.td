@@ -1,0 +1,43 @@
+// Conversion passes of kvc.
+#ifndef KVC_CONVERSION_PASSES_TD
+#define KVC_CONVERSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ConvertKVCacheToTilePass : Pass<"kvc-convert-kvcache-to-tile", "::mlir::ModuleOp"> {
+  let summary = "turns every kvcache operation of host functions into kernels and their dispatches";
+  let description = [{
+    Each operation becomes one or more functions with the attribute `tile.kernel` and a `tile.dispatch` of each. Caches that are
+    written are reserved first and released after ops that shorten them.
+    ```mlir
+    %c1 = kvcache.append %c0, %k, %v at %b : !kv, tensor<?x8x64xf32>, tensor<?x8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %r = tile.reserve append %c0 at %b : !kv
+    %c1 = tile.dispatch @append[%items] ins(%k, %v, %b) outs(%r) : (...), (!kv)
+    ```
+  }];
+  let dependentDialects = ["::kvc::tile::TileDialect", "::mlir::func::FuncDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::vector::VectorDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def ConvertTileToVectorPass : Pass<"kvc-convert-tile-to-vector", "::mlir::ModuleOp"> {
+  let summary = "lowers kernels to loops over vectors whose elements are the lanes of the module's target";
+  let description = [{
+    Batches and caches become the arrays of docs/contracts/kernel-abi.md; page operands become loads in the page's layout; tiles
+    live in memory and matrix products become register-blocked loops. Needs the module attribute `tile.target`.
+    ```mlir
+    func.func @k(%c: !kv, %item: index) attributes {tile.kernel} { ... }
+    ```
+    becomes
+    ```mlir
+    func.func @k(%pages: memref<?xi8>, %table: memref<?x?xi32>, ..., %item: index) attributes {tile.kernel} { ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // KVC_CONVERSION_PASSES_TD

@@ -1,0 +1,58 @@
+//===- KVCacheToTile.cpp - kvcache operations become kernels --------------===//
+#include "Lowerings.h"
+
+#include "kvc/Conversion/Passes.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_CONVERTKVCACHETOTILEPASS
+#include "kvc/Conversion/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::kvcache;
+
+namespace {
+struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<ConvertKVCacheToTilePass> {
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      auto function = op->getParentOfType<func::FuncOp>();
+      // Ops inside a score region go with their attention.
+      if (isa_and_nonnull<KVCacheDialect>(op->getDialect()) && function && op->getParentOp() == function) {
+        ops.push_back(op);
+      }
+    });
+    for (Operation *op : ops) {
+      ImplicitLocOpBuilder host(op->getLoc(), op);
+      FailureOr<Replacements> values = lower(op, host);
+      if (failed(values)) {
+        return signalPassFailure();
+      }
+      if (values->empty()) {
+        continue;
+      }
+      op->replaceAllUsesWith(*values);
+      op->erase();
+    }
+  }
+
+  /// The values for the op's results; none for an op that stays in the plan.
+  static FailureOr<Replacements> lower(Operation *op, ImplicitLocOpBuilder &host) {
+    return llvm::TypeSwitch<Operation *, FailureOr<Replacements>>(op)
+        .Case([&](AttentionOp op) { return lowerAttention(op, host); })
+        .Case([&](WeightOp) { return Replacements(); })
+        .Case([&](ForkOp) { return Replacements(); })
+        .Default([](Operation *op) -> FailureOr<Replacements> {
+          return op->emitOpError()
+                 << "has no lowering yet: it parses and the reference runs it, but no kernel can be made";
+        });
+  }
+};
+} // namespace

@@ -1,0 +1,52 @@
+//===- KernelBuilder.cpp - Makes a kernel and its dispatch ----------------===//
+#include "KernelBuilder.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/SymbolTable.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static Type kernelArgumentType(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+    return MemRefType::get(tensor.getShape(), tensor.getElementType());
+  }
+  return type;
+}
+
+KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &host, StringRef name, ValueRange inputs, ValueRange outputs)
+    : body(host.getLoc(), host.getContext()), host(host), inputs(inputs), outputs(outputs) {
+  auto hostFunction = host.getInsertionBlock()->getParent()->getParentOfType<func::FuncOp>();
+  auto module = hostFunction->getParentOfType<ModuleOp>();
+  SmallVector<Type> types;
+  for (Value operand : llvm::concat<const Value>(this->inputs, this->outputs)) {
+    types.push_back(kernelArgumentType(operand.getType()));
+  }
+  types.push_back(host.getIndexType());
+  function = func::FuncOp::create(host.getLoc(), name, host.getFunctionType(types, {}));
+  function.setPrivate();
+  function->setAttr(tile::TileDialect::kernelAttr, host.getUnitAttr());
+  // A symbol table made anew for each kernel would be quadratic; try numbered names instead.
+  std::string unique = name.str();
+  for (unsigned i = 0; module.lookupSymbol(unique); ++i) {
+    unique = (name + "_" + Twine(i)).str();
+  }
+  function.setSymName(unique);
+  module.getBody()->push_back(function);
+  body.setInsertionPointToStart(function.addEntryBlock());
+  item = function.getArguments().back();
+}
+
+ResultRange KernelBuilder::dispatch(Value items) {
+  func::ReturnOp::create(body);
+  return tile::DispatchOp::create(host, FlatSymbolRefAttr::get(function.getSymNameAttr()), items, inputs, outputs)
+      .getResults();
+}
+
+Value kvc::createEmpty(ImplicitLocOpBuilder &host, RankedTensorType type, ValueRange dynamic) {
+  return tensor::EmptyOp::create(host, type.getShape(), type.getElementType(), dynamic);
+}
+
+Value kvc::createIndex(ImplicitLocOpBuilder &b, int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+Value kvc::createAdd(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::AddIOp::create(b, x, y); }
+Value kvc::createMul(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MulIOp::create(b, x, y); }

@@ -1,0 +1,19 @@
+//===- Lowerings.h - One function per kvcache operation ---------*- C++ -*-===//
+//
+// Each lowering inserts kernels and dispatches before its op and returns the values that replace the op's results.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_LIB_CONVERSION_KVCACHETOTILE_LOWERINGS_H
+#define KVC_LIB_CONVERSION_KVCACHETOTILE_LOWERINGS_H
+
+#include "KernelBuilder.h"
+
+namespace kvc {
+
+using Replacements = llvm::SmallVector<mlir::Value, 3>;
+
+llvm::FailureOr<Replacements> lowerAttention(kvcache::AttentionOp op, mlir::ImplicitLocOpBuilder &host);
+
+} // namespace kvc
+
+#endif // KVC_LIB_CONVERSION_KVCACHETOTILE_LOWERINGS_H

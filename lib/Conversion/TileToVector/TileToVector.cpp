@@ -1,0 +1,58 @@
+//===- TileToVector.cpp - Kernels become loops over vectors ---------------===//
+#include "KernelContext.h"
+
+#include "kvc/Conversion/Passes.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_CONVERTTILETOVECTORPASS
+#include "kvc/Conversion/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+struct ConvertTileToVectorPass : kvc::impl::ConvertTileToVectorPassBase<ConvertTileToVectorPass> {
+  void runOnOperation() override {
+    const Target *target = getTargetOf(getOperation());
+    if (!target) {
+      getOperation().emitError() << "expects the attribute " << tile::TileDialect::targetAttr
+                                 << " of a known target, but got "
+                                 << getOperation()->getAttr(tile::TileDialect::targetAttr);
+      return signalPassFailure();
+    }
+    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
+      if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lowerKernel(kernel, *target))) {
+        return signalPassFailure();
+      }
+    }
+  }
+
+  static LogicalResult lowerKernel(func::FuncOp kernel, const Target &target) {
+    KernelContext context(kernel, target);
+    if (failed(lowerTiles(context))) {
+      return failure();
+    }
+    SmallVector<Operation *> ops;
+    kernel.walk([&](Operation *op) {
+      if (isa_and_nonnull<tile::TileDialect>(op->getDialect())) {
+        ops.push_back(op);
+      }
+    });
+    for (Operation *op : ops) {
+      FailureOr<bool> lowered = lowerSlotOp(op, context);
+      if (failed(lowered)) {
+        return failure();
+      }
+      if (!*lowered) {
+        return op->emitOpError() << "has no lowering to vectors";
+      }
+    }
+    return context.finish();
+  }
+};
+} // namespace
