@@ -1,0 +1,128 @@
+//===- Device.h - What the runtime needs of a device ------------*- C++ -*-===//
+//
+// The one interface behind which devices stand: memory, copies, code, launches.
+// `cpu` implements it now; a GPU driver found with dlopen does so later. The
+// rest of the runtime names no device.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_CORE_DEVICE_H
+#define KVC_CORE_DEVICE_H
+
+#include "support/Result.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvc::rt {
+
+enum class MemoryKind {
+  device, ///< fast for kernels; the host copies
+  shared, ///< read and written by host and kernels: tables, lengths, batches
+};
+
+enum class CodeFormat { sharedObject, cubin, hsaco };
+
+/// Loaded code of one target: kernels by number.
+class Code {
+public:
+  virtual ~Code() = default;
+};
+
+struct KernelInfo {
+  std::string name;
+  uint64_t scratchBytes = 0;
+};
+
+/// Every method may be called from several threads at a time. Errors:
+/// exhausted (no memory), unsupported, corrupt (code), internal.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  virtual const std::string &name() const = 0;
+
+  /// How much the device prefers code of this target: larger is better. An
+  /// `unsupported` status says what the device lacks.
+  virtual Result<int> rankTarget(std::string_view target) const = 0;
+  /// The target to use where the user or the environment insists; empty = none.
+  virtual const std::string &forcedTarget() const = 0;
+
+  /// 64-byte aligned; contents undefined; `bytes` may be 0. Memory that is not
+  /// touched costs nothing where the machine can do that.
+  virtual Result<void *> allocate(uint64_t bytes, MemoryKind kind) = 0;
+  virtual void free(void *memory, uint64_t bytes, MemoryKind kind) = 0;
+
+  /// True where host pointers are device pointers: nothing is copied then.
+  virtual bool isHostMemory() const = 0;
+  virtual Status copyToDevice(void *destination, const void *source, uint64_t bytes) = 0;
+  virtual Status copyToHost(void *destination, const void *source, uint64_t bytes) = 0;
+  virtual Status copyOnDevice(void *destination, const void *source, uint64_t bytes) = 0;
+
+  virtual Result<std::shared_ptr<Code>> load(CodeFormat format, std::span<const uint8_t> bytes,
+                                             const std::vector<KernelInfo> &kernels) = 0;
+
+  /// Runs kernel(words, item) for items 0 .. items-1 after everything launched
+  /// before.
+  virtual Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items) = 0;
+  /// Waits for everything launched.
+  virtual Status synchronize() = 0;
+};
+
+struct DeviceOptions {
+  int threads = 0;    ///< 0 = one per CPU that the process may use
+  std::string target; ///< empty = the best that the machine supports
+};
+
+/// Opens "cpu". notFound for names that no driver has.
+Result<std::shared_ptr<Device>> createDevice(std::string_view name, const DeviceOptions &options);
+
+/// Owns memory of a device.
+class Memory {
+public:
+  Memory() = default;
+  Memory(Memory &&other) noexcept { swap(other); }
+  Memory &operator=(Memory &&other) noexcept {
+    Memory(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Memory() {
+    if (device) {
+      device->free(pointer, size, kind);
+    }
+  }
+
+  static Result<Memory> allocate(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind) {
+    Memory memory;
+    KVC_ASSIGN_OR_RETURN(memory.pointer, device->allocate(bytes, kind));
+    memory.device = std::move(device);
+    memory.size = bytes;
+    memory.kind = kind;
+    return memory;
+  }
+
+  void *data() const { return pointer; }
+  template <typename T> T *as() const { return static_cast<T *>(pointer); }
+  uint64_t bytes() const { return size; }
+  explicit operator bool() const { return device != nullptr; }
+
+private:
+  void swap(Memory &other) {
+    std::swap(device, other.device);
+    std::swap(pointer, other.pointer);
+    std::swap(size, other.size);
+    std::swap(kind, other.kind);
+  }
+
+  std::shared_ptr<Device> device;
+  void *pointer = nullptr;
+  uint64_t size = 0;
+  MemoryKind kind = MemoryKind::device;
+};
+
+} // namespace kvc::rt
+
+#endif // KVC_CORE_DEVICE_H

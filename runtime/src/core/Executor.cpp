@@ -1,0 +1,674 @@
+//===- Executor.cpp - Runs a function of a module -------------------------===//
+//
+// One Call object per call: the state of every value, and the walk over the
+// steps.
+//
+//===----------------------------------------------------------------------===//
+#include "core/Executor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace kvc::rt {
+namespace {
+
+constexpr uint64_t maxTensorBytes = uint64_t(1) << 40;
+
+template <typename T> size_t sizeOfVector(const T *vector) { return vector ? vector->size() : 0; }
+
+Status invalid(std::string message) { return Status(StatusCode::invalidArgument, std::move(message)); }
+
+const char *nameOf(Argument::Kind kind) {
+  switch (kind) {
+  case Argument::Kind::tensor:
+    return "a tensor";
+  case Argument::Kind::cache:
+    return "a cache";
+  case Argument::Kind::batch:
+    return "a batch";
+  case Argument::Kind::integer:
+    return "an integer";
+  case Argument::Kind::real:
+    return "a real number";
+  }
+  return "?";
+}
+
+uint64_t wordOf(const void *pointer) { return uint64_t(reinterpret_cast<uintptr_t>(pointer)); }
+
+/// Floor and ceiling division; the divisor is not 0 and does not overflow.
+int64_t floorDiv(int64_t a, int64_t b) {
+  int64_t quotient = a / b;
+  return a % b != 0 && ((a < 0) != (b < 0)) ? quotient - 1 : quotient;
+}
+int64_t ceilDiv(int64_t a, int64_t b) {
+  int64_t quotient = a / b;
+  return a % b != 0 && ((a < 0) == (b < 0)) ? quotient + 1 : quotient;
+}
+
+class Call {
+public:
+  Call(const std::shared_ptr<Module> &module, const fb::Function &function)
+      : module(module), device(*module->device()), function(function), weights(module->weights()),
+        values(sizeOfVector(function.values())), memo(sizeOfVector(function.exprs())),
+        memoStep(sizeOfVector(function.exprs()), 0) {}
+
+  Status run(const std::vector<Argument> &arguments, std::vector<CallResult> &results) {
+    KVC_RETURN_IF_ERROR(bindArguments(arguments));
+    KVC_RETURN_IF_ERROR(lockCaches());
+    KVC_RETURN_IF_ERROR(checkBeforeChange());
+    Status status = runSteps(results);
+    if (!status.ok() && changed) {
+      for (const std::shared_ptr<Cache> &cache : caches) {
+        for (const std::shared_ptr<Batch> &batch : batches) {
+          cache->markBrokenLocked(*batch);
+        }
+      }
+    }
+    // Clones that did not become results give their pages back under the lock.
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].isClone && values[i].cache) {
+        if (values[i].cache.use_count() == 1) {
+          values[i].cache->disposeLocked();
+        }
+        values[i].cache.reset();
+      }
+    }
+    return status;
+  }
+
+private:
+  struct State {
+    const void *address = nullptr;
+    std::vector<int64_t> dims;
+    bool bound = false; // address and dims are set
+    Temporary buffer;
+    std::shared_ptr<Cache> cache;
+    bool isClone = false;
+    std::shared_ptr<Batch> batch;
+    int64_t word = 0; // scalars
+  };
+
+  const fb::Value &value(size_t index) const { return *function.values()->Get(index); }
+
+  // --- Arguments -----------------------------------------------------------
+
+  std::string portName(size_t index) const {
+    std::string_view name = Module::viewOf(function.arguments()->Get(index)->name());
+    return name.empty() ? fmt::format("argument {}", index) : fmt::format("argument {} ('{}')", index, name);
+  }
+
+  Status bindArguments(const std::vector<Argument> &arguments) {
+    size_t count = sizeOfVector(function.arguments());
+    if (arguments.size() != count) {
+      return invalid(fmt::format("expects {} arguments, but got {}", count, arguments.size()));
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (Status status = bindArgument(function.arguments()->Get(i)->value(), arguments[i]); !status.ok()) {
+        return std::move(status).withContext(portName(i));
+      }
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const fb::Tensor *tensor = value(i).type_as_Tensor();
+      if (!tensor) {
+        continue;
+      }
+      if (tensor->source() == fb::TensorSource::constant) {
+        bindStatic(i, *tensor, module->constant(size_t(tensor->constant())));
+      } else if (tensor->source() == fb::TensorSource::weight) {
+        if (!weights) {
+          return invalid(fmt::format("expects weights (tensor '{}'): bind a model file to the module first",
+                                     tensor->weight()->str()));
+        }
+        bindStatic(i, *tensor, weights->addresses.at(tensor->weight()->str()));
+      }
+    }
+    return {};
+  }
+
+  void bindStatic(size_t index, const fb::Tensor &tensor, const void *address) {
+    State &state = values[index];
+    state.address = address;
+    for (size_t axis = 0; axis < sizeOfVector(tensor.dims()); ++axis) {
+      state.dims.push_back(tensor.dims()->Get(axis)->size());
+    }
+    state.bound = true;
+  }
+
+  Status expectKind(const Argument &argument, Argument::Kind kind) {
+    return argument.kind == kind ? Status()
+                                 : invalid(fmt::format("expects {}, but got {}", nameOf(kind), nameOf(argument.kind)));
+  }
+
+  Status bindArgument(size_t index, const Argument &argument) {
+    State &state = values[index];
+    switch (value(index).type_type()) {
+    case fb::ValueType::Tensor:
+      KVC_RETURN_IF_ERROR(expectKind(argument, Argument::Kind::tensor));
+      return bindTensor(*value(index).type_as_Tensor(), argument, state);
+    case fb::ValueType::Cache: {
+      KVC_RETURN_IF_ERROR(expectKind(argument, Argument::Kind::cache));
+      // Specs are compared by what they say: a cache may come from another
+      // module that was compiled for the same type.
+      const CacheSpec &want = *module->cacheSpecs()[value(index).type_as_Cache()->spec()];
+      const CacheSpec &got = argument.cache->spec();
+      if (got.type != want.type || got.pageBytes != want.pageBytes || got.tailBytes != want.tailBytes ||
+          got.tablesPerSequence != want.tablesPerSequence || got.pageSlots != want.pageSlots ||
+          got.tailSlots != want.tailSlots) {
+        return invalid(fmt::format("expects a cache of type {}, but got {}", want.type, got.type));
+      }
+      if (argument.cache->device() != module->device()) {
+        return invalid("expects a cache on the device of the module, but got one on another");
+      }
+      if (std::find(caches.begin(), caches.end(), argument.cache) != caches.end()) {
+        return invalid("expects a cache of its own, but got one that another argument has too");
+      }
+      state.cache = argument.cache;
+      caches.push_back(argument.cache);
+      return {};
+    }
+    case fb::ValueType::Batch:
+      KVC_RETURN_IF_ERROR(expectKind(argument, Argument::Kind::batch));
+      state.batch = argument.batch;
+      batches.push_back(argument.batch);
+      return {};
+    case fb::ValueType::Scalar: {
+      fb::DType dtype = value(index).type_as_Scalar()->dtype();
+      if (dtype == fb::DType::f32) {
+        KVC_RETURN_IF_ERROR(expectKind(argument, Argument::Kind::real));
+        uint32_t bits;
+        std::memcpy(&bits, &argument.real, sizeof(bits));
+        state.word = int64_t(bits);
+        return {};
+      }
+      KVC_RETURN_IF_ERROR(expectKind(argument, Argument::Kind::integer));
+      if (dtype == fb::DType::i32 && argument.integer != int32_t(argument.integer)) {
+        return Status(StatusCode::outOfRange, fmt::format("expects an i32, but got {}", argument.integer));
+      }
+      state.word = argument.integer;
+      return {};
+    }
+    default:
+      return Status(StatusCode::internal, "expects a verified value kind");
+    }
+  }
+
+  Status bindTensor(const fb::Tensor &tensor, const Argument &argument, State &state) {
+    size_t rank = sizeOfVector(tensor.dims());
+    if (argument.dtype != tensor.dtype()) {
+      return invalid(fmt::format("expects elements of type {}, but got {}", artifact::nameOf(tensor.dtype()),
+                                 artifact::nameOf(argument.dtype)));
+    }
+    if (argument.dims.size() != rank) {
+      return invalid(fmt::format("expects rank {}, but got shape [{}]", rank, fmt::join(argument.dims, ", ")));
+    }
+    for (size_t axis = 0; axis < rank; ++axis) {
+      int64_t want = tensor.dims()->Get(axis)->size(), got = argument.dims[axis];
+      if (got < 0 || (want >= 0 && got != want)) {
+        return invalid(fmt::format("expects size {} in dimension {}, but got shape [{}]",
+                                   want >= 0 ? std::to_string(want) : "0 or more", axis,
+                                   fmt::join(argument.dims, ", ")));
+      }
+    }
+    KVC_ASSIGN_OR_RETURN(uint64_t bytes, bytesOf(tensor, argument.dims));
+    if (bytes > 0 && !argument.data) {
+      return invalid(fmt::format("expects {} bytes of data, but got a null pointer", bytes));
+    }
+    state.address = argument.data;
+    bool isAligned = uintptr_t(argument.data) % artifact::sizeOf(tensor.dtype()) == 0;
+    if (!device.isHostMemory() || !isAligned || bytes == 0) {
+      KVC_ASSIGN_OR_RETURN(state.buffer, module->temporaries().allocate(bytes));
+      KVC_RETURN_IF_ERROR(device.copyToDevice(state.buffer.data(), argument.data, bytes));
+      state.address = state.buffer.data();
+    }
+    hostData[&tensor] = argument.data;
+    state.dims = argument.dims;
+    state.bound = true;
+    return {};
+  }
+
+  Result<uint64_t> bytesOf(const fb::Tensor &tensor, const std::vector<int64_t> &dims) const {
+    uint64_t bytes = artifact::sizeOf(tensor.dtype());
+    bool isEmpty = std::find(dims.begin(), dims.end(), 0) != dims.end();
+    for (int64_t dim : dims) {
+      if (dim < 0) {
+        return invalid(fmt::format("expects sizes that are not negative, but got shape [{}]", fmt::join(dims, ", ")));
+      }
+      if (!isEmpty && (__builtin_mul_overflow(bytes, uint64_t(dim), &bytes) || bytes > maxTensorBytes)) {
+        return Status(StatusCode::outOfRange, fmt::format("expects a tensor of at most {} bytes, but got shape [{}]",
+                                                          maxTensorBytes, fmt::join(dims, ", ")));
+      }
+    }
+    return isEmpty ? 0 : bytes;
+  }
+
+  Status lockCaches() {
+    std::set<CachePool *> pools;
+    for (const std::shared_ptr<Cache> &cache : caches) {
+      pools.insert(&cache->pool());
+    }
+    // In the order of their addresses, as every call does: no deadlock.
+    for (CachePool *pool : pools) {
+      locks.emplace_back(pool->mutex);
+    }
+    return {};
+  }
+
+  Status checkBeforeChange() {
+    nextStep();
+    for (size_t i = 0; i < sizeOfVector(function.arguments()); ++i) {
+      size_t index = function.arguments()->Get(i)->value();
+      const fb::Tensor *tensor = value(index).type_as_Tensor();
+      for (size_t axis = 0; tensor && axis < sizeOfVector(tensor->dims()); ++axis) {
+        const fb::Dim &dim = *tensor->dims()->Get(axis);
+        if (dim.size() >= 0 || dim.expr() == -1) {
+          continue;
+        }
+        KVC_ASSIGN_OR_RETURN(int64_t want, evaluate(dim.expr()));
+        if (values[index].dims[axis] != want) {
+          return invalid(fmt::format("{}: expects size {} in dimension {}, but got shape [{}]", portName(i), want, axis,
+                                     fmt::join(values[index].dims, ", ")));
+        }
+      }
+    }
+    for (const std::shared_ptr<Cache> &cache : caches) {
+      for (const std::shared_ptr<Batch> &batch : batches) {
+        KVC_RETURN_IF_ERROR(cache->checkBatchLocked(*batch));
+      }
+    }
+    // An exhausted pool must show before the first layer has appended.
+    std::set<uint32_t> seen;
+    for (size_t i = 0; i < sizeOfVector(function.steps()); ++i) {
+      const fb::Reserve *reserve = function.steps()->Get(i)->action_as_Reserve();
+      if (reserve && reserve->mode() == fb::ReserveMode::append && values[reserve->cache()].cache &&
+          seen.insert(reserve->cache()).second) {
+        KVC_RETURN_IF_ERROR(values[reserve->cache()].cache->checkAppendLocked(*values[reserve->batch()].batch));
+      }
+    }
+    return {};
+  }
+
+  // --- Expressions ---------------------------------------------------------
+
+  void nextStep() { ++stepNumber; }
+
+  Result<int64_t> evaluate(int32_t node) {
+    if (memoStep[size_t(node)] == stepNumber) {
+      return memo[size_t(node)];
+    }
+    Result<int64_t> result = evaluateNode(*function.exprs()->Get(node));
+    if (!result.ok()) {
+      return result;
+    }
+    memo[size_t(node)] = *result;
+    memoStep[size_t(node)] = stepNumber;
+    return result;
+  }
+
+  Result<int64_t> evaluateNode(const fb::Expr &expr) {
+    switch (expr.op()) {
+    case fb::ExprOp::constant:
+      return expr.value();
+    case fb::ExprOp::add:
+    case fb::ExprOp::sub:
+    case fb::ExprOp::mul:
+    case fb::ExprOp::ceildiv:
+    case fb::ExprOp::floordiv:
+    case fb::ExprOp::min:
+    case fb::ExprOp::max: {
+      KVC_ASSIGN_OR_RETURN(int64_t a, evaluate(expr.a()));
+      KVC_ASSIGN_OR_RETURN(int64_t b, evaluate(expr.b()));
+      return arithmetic(expr.op(), a, b);
+    }
+    case fb::ExprOp::dim: {
+      const State &state = values[size_t(expr.a())];
+      if (state.bound) {
+        return state.dims[size_t(expr.b())];
+      }
+      const fb::Dim &dim = *value(size_t(expr.a())).type_as_Tensor()->dims()->Get(expr.b());
+      return dim.size() >= 0 ? Result<int64_t>(dim.size()) : evaluate(dim.expr());
+    }
+    case fb::ExprOp::scalar:
+      return scalarWord(size_t(expr.a()));
+    case fb::ExprOp::element: {
+      KVC_ASSIGN_OR_RETURN(int64_t index, evaluate(expr.b()));
+      return element(size_t(expr.a()), index);
+    }
+    case fb::ExprOp::entries:
+      return int64_t(values[size_t(expr.a())].batch->entries());
+    case fb::ExprOp::rows:
+      return int64_t(values[size_t(expr.a())].batch->rows());
+    case fb::ExprOp::max_rows:
+      return int64_t(values[size_t(expr.a())].batch->maxRows());
+    case fb::ExprOp::tables:
+    case fb::ExprOp::max_pages:
+    case fb::ExprOp::max_length: {
+      const Cache *cache = values[size_t(expr.a())].cache.get();
+      if (!cache) {
+        return Status(StatusCode::corrupt, "an expression reads a cache before it is cloned or after it was freed");
+      }
+      if (expr.op() == fb::ExprOp::tables) {
+        return cache->tables();
+      }
+      return expr.op() == fb::ExprOp::max_pages ? cache->maxPages()
+                                                : cache->maxLengthLocked(*values[size_t(expr.b())].batch);
+    }
+    }
+    return Status(StatusCode::internal, "expects a verified expression");
+  }
+
+  static Result<int64_t> arithmetic(fb::ExprOp op, int64_t a, int64_t b) {
+    int64_t result = 0;
+    bool overflow = false;
+    switch (op) {
+    case fb::ExprOp::add:
+      overflow = __builtin_add_overflow(a, b, &result);
+      break;
+    case fb::ExprOp::sub:
+      overflow = __builtin_sub_overflow(a, b, &result);
+      break;
+    case fb::ExprOp::mul:
+      overflow = __builtin_mul_overflow(a, b, &result);
+      break;
+    case fb::ExprOp::ceildiv:
+    case fb::ExprOp::floordiv:
+      overflow = b == 0 || (a == INT64_MIN && b == -1);
+      if (!overflow) {
+        result = op == fb::ExprOp::ceildiv ? ceilDiv(a, b) : floorDiv(a, b);
+      }
+      break;
+    case fb::ExprOp::min:
+      result = std::min(a, b);
+      break;
+    default:
+      result = std::max(a, b);
+      break;
+    }
+    if (overflow) {
+      return Status(StatusCode::outOfRange,
+                    fmt::format("the size expression {}({}, {}) overflows", fb::EnumNameExprOp(op), a, b));
+    }
+    return result;
+  }
+
+  Result<int64_t> scalarWord(size_t index) {
+    const fb::Scalar &scalar = *value(index).type_as_Scalar();
+    return scalar.expr() == -1 ? Result<int64_t>(values[index].word) : evaluate(scalar.expr());
+  }
+
+  Result<int64_t> element(size_t index, int64_t at) {
+    const fb::Tensor &tensor = *value(index).type_as_Tensor();
+    const State &state = values[index];
+    KVC_ASSIGN_OR_RETURN(uint64_t bytes, bytesOf(tensor, state.dims));
+    uint64_t size = artifact::sizeOf(tensor.dtype());
+    if (at < 0 || uint64_t(at) >= bytes / size) {
+      return Status(StatusCode::outOfRange, fmt::format("a size expression reads element {} of a tensor of shape [{}]",
+                                                        at, fmt::join(state.dims, ", ")));
+    }
+    uint8_t element[8];
+    auto it = hostData.find(&tensor);
+    if (it != hostData.end()) {
+      std::memcpy(element, static_cast<const uint8_t *>(it->second) + uint64_t(at) * size, size);
+    } else {
+      KVC_RETURN_IF_ERROR(
+          device.copyToHost(element, static_cast<const uint8_t *>(state.address) + uint64_t(at) * size, size));
+    }
+    int32_t narrow;
+    int64_t wide;
+    std::memcpy(&narrow, element, sizeof(narrow));
+    std::memcpy(&wide, element, sizeof(wide));
+    return tensor.dtype() == fb::DType::i32 ? narrow : wide;
+  }
+
+  // --- Tensors -------------------------------------------------------------
+
+  Result<std::vector<int64_t>> evaluateDims(const fb::Tensor &tensor) {
+    std::vector<int64_t> dims(sizeOfVector(tensor.dims()));
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const fb::Dim &dim = *tensor.dims()->Get(axis);
+      dims[axis] = dim.size();
+      if (dim.size() < 0) {
+        KVC_ASSIGN_OR_RETURN(dims[axis], evaluate(dim.expr()));
+      }
+    }
+    return dims;
+  }
+
+  /// Gives a tensor an address: allocates buffers, resolves views.
+  Status bind(size_t index) {
+    State &state = values[index];
+    const fb::Tensor &tensor = *value(index).type_as_Tensor();
+    bool isView = tensor.source() == fb::TensorSource::view;
+    // A view is resolved each time: its offset may have changed.
+    if (state.bound && !isView) {
+      return {};
+    }
+    KVC_ASSIGN_OR_RETURN(state.dims, evaluateDims(tensor));
+    KVC_ASSIGN_OR_RETURN(uint64_t bytes, bytesOf(tensor, state.dims));
+    if (!isView) {
+      KVC_ASSIGN_OR_RETURN(state.buffer, module->temporaries().allocate(bytes));
+      state.address = state.buffer.data();
+      state.bound = true;
+      return {};
+    }
+    size_t base = size_t(tensor.base());
+    KVC_RETURN_IF_ERROR(bind(base));
+    KVC_ASSIGN_OR_RETURN(uint64_t available, bytesOf(*value(base).type_as_Tensor(), values[base].dims));
+    int64_t offset = 0;
+    if (tensor.offset() != -1) {
+      KVC_ASSIGN_OR_RETURN(offset, evaluate(tensor.offset()));
+    }
+    if (offset < 0 || uint64_t(offset) > available || bytes > available - uint64_t(offset)) {
+      return Status(StatusCode::outOfRange,
+                    fmt::format("a view of {} bytes at offset {} does not fit a tensor of shape [{}]", bytes, offset,
+                                fmt::join(values[base].dims, ", ")));
+    }
+    state.address = static_cast<const uint8_t *>(values[base].address) + offset;
+    state.bound = true;
+    return {};
+  }
+
+  Status appendWords(size_t index) {
+    State &state = values[index];
+    switch (value(index).type_type()) {
+    case fb::ValueType::Tensor: {
+      KVC_RETURN_IF_ERROR(bind(index));
+      words.push_back(wordOf(state.address));
+      const fb::Tensor &tensor = *value(index).type_as_Tensor();
+      for (size_t axis = 0; axis < state.dims.size(); ++axis) {
+        if (tensor.dims()->Get(axis)->size() < 0) {
+          words.push_back(uint64_t(state.dims[axis]));
+        }
+      }
+      return {};
+    }
+    case fb::ValueType::Cache:
+      state.cache->appendWords(words);
+      return {};
+    case fb::ValueType::Batch:
+      words.insert(words.end(), {wordOf(state.batch->queryOffsets()), uint64_t(state.batch->entries()) + 1,
+                                 wordOf(state.batch->sequences()), uint64_t(state.batch->entries()),
+                                 wordOf(state.batch->positions()), uint64_t(state.batch->rows())});
+      return {};
+    default: {
+      KVC_ASSIGN_OR_RETURN(int64_t word, scalarWord(index));
+      words.push_back(uint64_t(word));
+      return {};
+    }
+    }
+  }
+
+  // --- Steps ---------------------------------------------------------------
+
+  Status runSteps(std::vector<CallResult> &results) {
+    for (size_t i = 0; i < sizeOfVector(function.steps()); ++i) {
+      nextStep();
+      const fb::Step &step = *function.steps()->Get(i);
+      if (Status status = runStep(step); !status.ok()) {
+        return std::move(status).withContext(fmt::format("step {}", i));
+      }
+      for (size_t k = 0; k < sizeOfVector(step.free()); ++k) {
+        freeValue(step.free()->Get(k));
+      }
+    }
+    KVC_RETURN_IF_ERROR(device.synchronize());
+    nextStep();
+    for (size_t i = 0; i < sizeOfVector(function.results()); ++i) {
+      if (Status status = takeResult(function.results()->Get(i)->value(), results); !status.ok()) {
+        return std::move(status).withContext(fmt::format("result {}", i));
+      }
+    }
+    return {};
+  }
+
+  void freeValue(size_t index) {
+    State &state = values[index];
+    if (state.cache) {
+      state.cache->disposeLocked();
+      state.cache.reset();
+    }
+    state.buffer = Temporary();
+  }
+
+  Status runStep(const fb::Step &step) {
+    switch (step.action_type()) {
+    case fb::Action::Dispatch:
+      return dispatch(*step.action_as_Dispatch());
+    case fb::Action::Reserve: {
+      const fb::Reserve &reserve = *step.action_as_Reserve();
+      changed = true;
+      Cache &cache = *values[reserve.cache()].cache;
+      const Batch &batch = *values[reserve.batch()].batch;
+      return reserve.mode() == fb::ReserveMode::append ? cache.reserveAppendLocked(batch)
+                                                       : cache.reserveRewriteLocked(batch);
+    }
+    case fb::Action::Release:
+      changed = true;
+      return values[step.action_as_Release()->cache()].cache->releaseLocked(
+          *values[step.action_as_Release()->batch()].batch);
+    case fb::Action::Clone: {
+      const fb::Clone &clone = *step.action_as_Clone();
+      KVC_ASSIGN_OR_RETURN(values[clone.result()].cache, values[clone.source()].cache->cloneLocked());
+      values[clone.result()].isClone = true;
+      return {};
+    }
+    case fb::Action::Fork: {
+      const fb::Fork &fork = *step.action_as_Fork();
+      KVC_ASSIGN_OR_RETURN(int64_t source, evaluate(fork.source()));
+      KVC_ASSIGN_OR_RETURN(int64_t destination, evaluate(fork.destination()));
+      changed = true;
+      return values[fork.cache()].cache->forkLocked(source, destination);
+    }
+    default:
+      return Status(StatusCode::internal, "expects a verified step");
+    }
+  }
+
+  Status dispatch(const fb::Dispatch &dispatch) {
+    words.clear();
+    for (size_t i = 0; i < sizeOfVector(dispatch.operands()); ++i) {
+      KVC_RETURN_IF_ERROR(appendWords(dispatch.operands()->Get(i)));
+    }
+    KVC_ASSIGN_OR_RETURN(int64_t items, evaluate(dispatch.items()));
+    if (items < 0) {
+      return Status(StatusCode::outOfRange, fmt::format("expects a count of work items that is not negative, but got {}",
+                                                        items));
+    }
+    if (items == 0) {
+      return {};
+    }
+    return device.launch(module->code(), dispatch.kernel(), words, items);
+  }
+
+  // --- Results -------------------------------------------------------------
+
+  Status takeResult(size_t index, std::vector<CallResult> &results) {
+    State &state = values[index];
+    CallResult result;
+    switch (value(index).type_type()) {
+    case fb::ValueType::Cache:
+      result.kind = Argument::Kind::cache;
+      result.cache = state.cache;
+      break;
+    case fb::ValueType::Scalar: {
+      result.dtype = value(index).type_as_Scalar()->dtype();
+      KVC_ASSIGN_OR_RETURN(int64_t word, scalarWord(index));
+      result.kind = result.dtype == fb::DType::f32 ? Argument::Kind::real : Argument::Kind::integer;
+      result.integer = word;
+      uint32_t bits = uint32_t(word);
+      std::memcpy(&result.real, &bits, sizeof(bits));
+      break;
+    }
+    default: {
+      const fb::Tensor &tensor = *value(index).type_as_Tensor();
+      KVC_RETURN_IF_ERROR(bind(index));
+      KVC_ASSIGN_OR_RETURN(uint64_t bytes, bytesOf(tensor, state.dims));
+      result.dtype = tensor.dtype();
+      result.dims = state.dims;
+      if (tensor.source() == fb::TensorSource::buffer && device.isHostMemory() && isLastResult(index, results.size())) {
+        result.buffer = std::move(state.buffer);
+      } else if (device.isHostMemory()) {
+        KVC_ASSIGN_OR_RETURN(result.buffer, module->temporaries().allocate(bytes));
+        KVC_RETURN_IF_ERROR(device.copyToHost(result.buffer.data(), state.address, bytes));
+      } else {
+        KVC_ASSIGN_OR_RETURN(result.host, Memory::allocate(module->device(), bytes, MemoryKind::shared));
+        KVC_RETURN_IF_ERROR(device.copyToHost(result.host.data(), state.address, bytes));
+      }
+      break;
+    }
+    }
+    results.push_back(std::move(result));
+    return {};
+  }
+
+  /// A buffer that no later result and no view in them needs may be given away.
+  bool isLastResult(size_t index, size_t position) const {
+    for (size_t i = position + 1; i < sizeOfVector(function.results()); ++i) {
+      size_t other = function.results()->Get(i)->value();
+      const fb::Tensor *tensor = value(other).type_as_Tensor();
+      while (tensor && tensor->source() == fb::TensorSource::view) {
+        other = size_t(tensor->base());
+        tensor = value(other).type_as_Tensor();
+      }
+      if (other == index) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::shared_ptr<Module> module;
+  Device &device;
+  const fb::Function &function;
+  std::shared_ptr<const Weights> weights;
+  std::vector<State> values;
+  std::vector<int64_t> memo; // of expressions, valid where memoStep is stepNumber
+  std::vector<uint64_t> memoStep;
+  uint64_t stepNumber = 0;
+  std::vector<std::shared_ptr<Cache>> caches;
+  std::vector<std::shared_ptr<Batch>> batches;
+  std::vector<std::unique_lock<std::mutex>> locks;
+  std::unordered_map<const fb::Tensor *, const void *> hostData; // of argument tensors
+  std::vector<uint64_t> words;                                   // of the dispatch at hand
+  bool changed = false;
+};
+
+} // namespace
+
+Status run(const std::shared_ptr<Module> &module, size_t index, const std::vector<Argument> &arguments,
+           std::vector<CallResult> &results) {
+  const fb::Function &function = module->function(index);
+  results.clear();
+  Status status = Call(module, function).run(arguments, results);
+  if (!status.ok()) {
+    results.clear();
+    return std::move(status).withContext(fmt::format("function '{}'", function.name()->str()));
+  }
+  return {};
+}
+
+} // namespace kvc::rt
