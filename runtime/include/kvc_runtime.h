@@ -7,12 +7,12 @@
  * thread. On failure output parameters are set to NULL or 0. Bad arguments (NULL handles, wrong counts, indices out of
  * range) give KVC_INVALID_ARGUMENT or KVC_OUT_OF_RANGE, never a crash; a handle that was released must not be used.
  *
- * Ownership. A function that gives a handle gives one reference; `..._release` drops it (NULL is allowed), in any order:
- * a module keeps its device alive, a cache its module, a value its memory.
+ * Ownership. A function that gives a handle gives one reference; `..._release` drops it (NULL is allowed), in any
+ * order: a module keeps its device alive, a cache its module, a value its memory.
  *
  * Threads.
- *  - Devices, modules and batches may be used by any number of threads at a time. kvc_module_bind_weights may run beside
- *    calls: a call uses the weights that were bound when it began.
+ *  - Devices, modules and batches may be used by any number of threads at a time. kvc_module_bind_weights may run
+ * beside calls: a call uses the weights that were bound when it began.
  *  - Caches and contexts may be used by several threads too: operations on one cache, or on caches that share pages
  *    (clones), take turns. What that means for the order of appends to one sequence is for the caller to arrange.
  *  - A handle may be released while others use the object through other references, not through the same one.
@@ -101,16 +101,18 @@ typedef enum kvc_kind { KVC_TENSOR = 0, KVC_CACHE = 1, KVC_BATCH = 2, KVC_INTEGE
 
 typedef struct kvc_device_options {
   size_t struct_size;
-  int32_t threads;    /* CPU threads that run kernels, the caller included; 0 = one per CPU the process may use */
-  const char *target; /* insist on this target of an artifact (NULL: the environment variable KVC_TARGET, else the best) */
+  int32_t threads; /* CPU threads that run kernels, the caller included; 0 = one per CPU the process may use */
+  const char
+      *target; /* insist on this target of an artifact (NULL: the environment variable KVC_TARGET, else the best) */
 } kvc_device_options_t;
 
-/* Opens a device by name: "cpu". `options` may be NULL. The environment variable KVC_CPU lowers the level of the CPU that
- * is assumed (x86-64, x86-64-v3, x86-64-v4, ...). */
+/* Opens a device by name: "cpu". `options` may be NULL. The environment variable KVC_CPU lowers the level of the CPU
+ * that is assumed (x86-64, x86-64-v3, x86-64-v4, ...). */
 KVC_API kvc_status_t kvc_device_create(const char *name, const kvc_device_options_t *options, kvc_device_t **device);
 KVC_API void kvc_device_release(kvc_device_t *device);
 KVC_API const char *kvc_device_name(const kvc_device_t *device);
-/* KVC_OK when the device runs code of this target (x86-64-v3, ...); the message of KVC_UNSUPPORTED says what it lacks. */
+/* KVC_OK when the device runs code of this target (x86-64-v3, ...); the message of KVC_UNSUPPORTED says what it lacks.
+ */
 KVC_API kvc_status_t kvc_device_supports(const kvc_device_t *device, const char *target);
 
 /* --- Modules ------------------------------------------------------------------------------------------------------ */
@@ -120,8 +122,9 @@ typedef struct kvc_module_options {
   const char *target; /* insist on this target; NULL: what the device insists on, else the best that it supports */
 } kvc_module_options_t;
 
-/* Loads an artifact. `options` may be NULL. KVC_CORRUPT for damaged files; KVC_UNSUPPORTED where the device can run none
- * of the targets (a CPU below x86-64-v3). The code of an artifact runs in this process: load only what you trust. */
+/* Loads an artifact. `options` may be NULL. KVC_CORRUPT for damaged files; KVC_UNSUPPORTED where the device can run
+ * none of the targets (a CPU below x86-64-v3). The code of an artifact runs in this process: load only what you trust.
+ */
 KVC_API kvc_status_t kvc_module_load_file(kvc_device_t *device, const char *path, const kvc_module_options_t *options,
                                           kvc_module_t **module);
 /* The same from memory, which is copied. */
@@ -214,8 +217,8 @@ typedef struct kvc_cache_statistics {
 
 KVC_API kvc_status_t kvc_cache_get_statistics(kvc_cache_t *cache, kvc_cache_statistics_t *statistics);
 
-/* The arrays of a cache (docs/contracts/kernel-abi.md, section 2) on the host. tables = sequences * tables_per_sequence;
- * max_pages = ceil(max_length / page_slots). */
+/* The arrays of a cache (docs/contracts/kernel-abi.md, section 2) on the host. tables = sequences *
+ * tables_per_sequence; max_pages = ceil(max_length / page_slots). */
 typedef struct kvc_cache_tables {
   size_t struct_size;
   int64_t tables, max_pages;
@@ -230,8 +233,8 @@ typedef struct kvc_cache_tables {
 KVC_API kvc_status_t kvc_cache_table_shape(kvc_cache_t *cache, int32_t *sequences, int64_t *tables, int64_t *max_pages);
 /* Copies the arrays out; a NULL array is skipped. */
 KVC_API kvc_status_t kvc_cache_get_tables(kvc_cache_t *cache, const kvc_cache_tables_t *tables);
-/* Replaces all tables after checking them: pages and tails exist, are named once and are not another cache's; there is a
- * page for each sealed slot and a tail for the others; lengths fit. On failure nothing changes. */
+/* Replaces all tables after checking them: pages and tails exist, are named once and are not another cache's; there is
+ * a page for each sealed slot and a tail for the others; lengths fit. On failure nothing changes. */
 KVC_API kvc_status_t kvc_cache_set_tables(kvc_cache_t *cache, const kvc_cache_tables_t *tables);
 
 typedef enum kvc_cache_part { KVC_PAGES = 0, KVC_TAILS = 1 } kvc_cache_part_t;
@@ -243,8 +246,9 @@ KVC_API kvc_status_t kvc_cache_write(kvc_cache_t *cache, kvc_cache_part_t part, 
 
 /* --- Batches ------------------------------------------------------------------------------------------------------ */
 
-/* Which rows of the tensors of a call belong to which sequence: `rows[i]` rows of `sequences[i]`, in this order. Rows and
- * entries may be zero; no sequence stands twice. `positions` has one number per row (0 = first token of the sequence). */
+/* Which rows of the tensors of a call belong to which sequence: `rows[i]` rows of `sequences[i]`, in this order. Rows
+ * and entries may be zero; no sequence stands twice. `positions` has one number per row (0 = first token of the
+ * sequence). */
 KVC_API kvc_status_t kvc_batch_create(kvc_device_t *device, size_t entries, const int32_t *sequences,
                                       const int32_t *rows, const int32_t *positions, kvc_batch_t **batch);
 /* The same with the positions that follow what the cache already holds. */
@@ -266,8 +270,8 @@ typedef struct kvc_argument {
   float real;
 } kvc_argument_t;
 
-/* Runs a function. `results` has room for `result_count` handles, the number that the function returns; each is released
- * by the caller. A cache that is updated in place is returned as another reference to the same cache.
+/* Runs a function. `results` has room for `result_count` handles, the number that the function returns; each is
+ * released by the caller. A cache that is updated in place is returned as another reference to the same cache.
  *
  * What fails before anything was changed (wrong arguments, a pool that cannot hold the new slots) leaves all caches as
  * they were. A call that fails later leaves the sequences of its batch incomplete: they are refused until they are
@@ -284,10 +288,11 @@ KVC_API kvc_status_t kvc_value_real(const kvc_value_t *value, float *real);
 /* Another reference. */
 KVC_API kvc_status_t kvc_value_cache(const kvc_value_t *value, kvc_cache_t **cache);
 
-/* --- Contexts: the caches of all layers ----------------------------------------------------------------------------- */
+/* --- Contexts: the caches of all layers -----------------------------------------------------------------------------
+ */
 
-/* Makes a cache for each cache argument of `function` (of `options->pages` pages each). Sequences come and go over all of
- * them together. Functions whose cache arguments have the same types in the same order can be called with it. */
+/* Makes a cache for each cache argument of `function` (of `options->pages` pages each). Sequences come and go over all
+ * of them together. Functions whose cache arguments have the same types in the same order can be called with it. */
 KVC_API kvc_status_t kvc_context_create(kvc_module_t *module, size_t function, const kvc_cache_options_t *options,
                                         kvc_context_t **context);
 KVC_API void kvc_context_release(kvc_context_t *context);
@@ -310,7 +315,8 @@ KVC_API kvc_status_t kvc_context_batch(kvc_context_t *context, size_t entries, c
                                        const int32_t *rows, kvc_batch_t **batch);
 /* Sums over the caches. */
 KVC_API kvc_status_t kvc_context_get_statistics(kvc_context_t *context, kvc_cache_statistics_t *statistics);
-/* As kvc_module_call; the caches of the context stand for the cache arguments, and results that are caches are left out. */
+/* As kvc_module_call; the caches of the context stand for the cache arguments, and results that are caches are left
+ * out. */
 KVC_API kvc_status_t kvc_context_call(kvc_context_t *context, size_t function, const kvc_argument_t *arguments,
                                       size_t argument_count, kvc_value_t **results, size_t result_count);
 

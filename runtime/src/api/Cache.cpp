@@ -22,16 +22,16 @@ Result<rt::CacheOptions> cacheOptions(const kvc_cache_options_t *given) {
 }
 
 void copyStatistics(const rt::CacheStatistics &from, kvc_cache_statistics_t *to) {
-  *to = {from.pagesUsed,     from.pagesCapacity, from.tailsUsed,     from.tailsCapacity,
-         from.slotsUsed,     from.bytesUsed,     from.bytesAllocated};
+  *to = {from.pagesUsed, from.pagesCapacity, from.tailsUsed,     from.tailsCapacity,
+         from.slotsUsed, from.bytesUsed,     from.bytesAllocated};
 }
 
 namespace {
 
 Status checkTables(const rt::Cache &cache, const kvc_cache_tables_t &tables) {
   if (tables.struct_size != sizeof(tables)) {
-    return Status(StatusCode::invalidArgument, fmt::format("cache tables: expects struct_size {}, but got {}",
-                                                           sizeof(tables), tables.struct_size));
+    return Status(StatusCode::invalidArgument,
+                  fmt::format("cache tables: expects struct_size {}, but got {}", sizeof(tables), tables.struct_size));
   }
   if (tables.tables != cache.tables() || tables.max_pages != cache.maxPages()) {
     return Status(StatusCode::invalidArgument,
@@ -43,8 +43,7 @@ Status checkTables(const rt::Cache &cache, const kvc_cache_tables_t &tables) {
 
 Status checkPart(kvc_cache_part_t part) {
   if (part != KVC_PAGES && part != KVC_TAILS) {
-    return Status(StatusCode::invalidArgument,
-                  fmt::format("expects KVC_PAGES or KVC_TAILS, but got {}", int(part)));
+    return Status(StatusCode::invalidArgument, fmt::format("expects KVC_PAGES or KVC_TAILS, but got {}", int(part)));
   }
   return {};
 }
@@ -246,8 +245,8 @@ kvc_status_t kvc_batch_create(kvc_device_t *device, size_t entries, const int32_
     }
     KVC_RETURN_IF_ERROR(checkArray("positions", positions, total));
     auto handle = std::make_unique<kvc_batch>();
-    KVC_ASSIGN_OR_RETURN(handle->batch, rt::Batch::create(device->device, {sequences, entries}, {rows, entries},
-                                                          {positions, total}));
+    KVC_ASSIGN_OR_RETURN(handle->batch,
+                         rt::Batch::create(device->device, {sequences, entries}, {rows, entries}, {positions, total}));
     *batch = handle.release();
     return {};
   });

@@ -71,8 +71,8 @@ Result<std::vector<rt::Argument>> convertArguments(const rt::Module &module, siz
     }
   }
   if (count != ports.size()) {
-    return invalid(fmt::format("function '{}' expects {} arguments, but got {}", function.name()->str(), ports.size(),
-                               count));
+    return invalid(
+        fmt::format("function '{}' expects {} arguments, but got {}", function.name()->str(), ports.size(), count));
   }
   if (count > 0 && !arguments) {
     return nullArgument("arguments");
@@ -179,9 +179,7 @@ kvc_status_t kvc_module_call(kvc_module_t *module, size_t function, const kvc_ar
 
 void kvc_value_release(kvc_value_t *value) { delete value; }
 
-kvc_kind_t kvc_value_kind(const kvc_value_t *value) {
-  return value ? kvc_kind_t(value->result.kind) : KVC_TENSOR;
-}
+kvc_kind_t kvc_value_kind(const kvc_value_t *value) { return value ? kvc_kind_t(value->result.kind) : KVC_TENSOR; }
 
 namespace {
 Status checkKind(const kvc_value_t *value, rt::Argument::Kind kind, const char *what) {

@@ -18,7 +18,7 @@ static_assert(int(fb::DType::i8) == KVC_I8 && int(fb::DType::f16) == KVC_F16 && 
               int(fb::DType::i1) == KVC_I1 && int(fb::DType::MAX) == KVC_I1);
 static_assert(int(rt::Argument::Kind::tensor) == KVC_TENSOR && int(rt::Argument::Kind::real) == KVC_REAL);
 
-constexpr const char *statusNames[] = {"ok",        "invalid argument", "out of range", "not found",     "corrupt",
+constexpr const char *statusNames[] = {"ok",          "invalid argument", "out of range", "not found",     "corrupt",
                                        "unsupported", "exhausted",        "I/O error",    "internal error"};
 
 template <typename T> size_t sizeOfVector(const T *vector) { return vector ? vector->size() : 0; }
@@ -58,8 +58,8 @@ kvc_status_t load(kvc_device_t *device, const kvc_module_options_t *options, kvc
     KVC_ASSIGN_OR_RETURN(kvc_module_options_t given, readOptions(options, "module options"));
     KVC_ASSIGN_OR_RETURN(artifact::Artifact artifact, open(source, size));
     auto handle = std::make_unique<kvc_module>();
-    KVC_ASSIGN_OR_RETURN(handle->module, rt::Module::create(device->device, std::move(artifact),
-                                                            given.target ? given.target : ""));
+    KVC_ASSIGN_OR_RETURN(handle->module,
+                         rt::Module::create(device->device, std::move(artifact), given.target ? given.target : ""));
     handle->target = handle->module->targetName();
     handle->provenance = handle->module->provenance();
     *out = handle.release();
@@ -108,8 +108,7 @@ kvc_status_t describePort(const kvc_module_t *module, size_t function, size_t in
   });
 }
 
-template <typename Get>
-kvc_status_t countPorts(const kvc_module_t *module, size_t function, size_t *count, Get get) {
+template <typename Get> kvc_status_t countPorts(const kvc_module_t *module, size_t function, size_t *count, Get get) {
   if (count) {
     *count = 0;
   }
@@ -139,9 +138,7 @@ const char *kvc_status_name(kvc_status_t status) {
 
 const char *kvc_version(void) { return KVC_VERSION; }
 
-size_t kvc_dtype_size(kvc_dtype_t dtype) {
-  return unsigned(dtype) > KVC_I1 ? 0 : artifact::sizeOf(fb::DType(dtype));
-}
+size_t kvc_dtype_size(kvc_dtype_t dtype) { return unsigned(dtype) > KVC_I1 ? 0 : artifact::sizeOf(fb::DType(dtype)); }
 
 const char *kvc_dtype_name(kvc_dtype_t dtype) {
   return unsigned(dtype) > KVC_I1 ? "?" : artifact::nameOf(fb::DType(dtype));
@@ -257,7 +254,7 @@ kvc_status_t kvc_module_cache_spec(const kvc_module_t *module, size_t index, kvc
                     fmt::format("expects one of {} cache specs, but got {}", specs.size(), index));
     }
     const rt::CacheSpec &from = *specs[index];
-    *spec = {from.name.c_str(),       from.type.c_str(),       int32_t(from.kvHeads), int32_t(from.tablesPerSequence),
+    *spec = {from.name.c_str(),       from.type.c_str(),       int32_t(from.kvHeads),  int32_t(from.tablesPerSequence),
              int32_t(from.pageSlots), int32_t(from.tailSlots), int32_t(from.residual), int32_t(from.sealGroup),
              from.pageBytes,          from.tailBytes};
     return {};

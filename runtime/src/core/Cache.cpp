@@ -58,8 +58,8 @@ Result<std::shared_ptr<Cache>> Cache::create(std::shared_ptr<Device> device, std
   constexpr int64_t maxSequences = 1 << 20;
   constexpr int64_t maxSlots = std::numeric_limits<int32_t>::max() - 1024;
   if (options.sequences < 0 || options.sequences > maxSequences) {
-    return invalid(fmt::format("cache '{}': expects 0 to {} sequences, but got {}", spec->name, maxSequences,
-                               options.sequences));
+    return invalid(
+        fmt::format("cache '{}': expects 0 to {} sequences, but got {}", spec->name, maxSequences, options.sequences));
   }
   if (options.maxLength < 0 || options.maxLength > maxSlots) {
     return invalid(fmt::format("cache '{}': expects a maximal length of 0 to {} slots, but got {}", spec->name,
@@ -84,8 +84,8 @@ Result<std::shared_ptr<Cache>> Cache::create(std::shared_ptr<Device> device, std
     return std::move(status).withContext(fmt::format("tails of cache '{}'", spec->name));
   }
   std::shared_ptr<Cache> cache(new Cache());
-  KVC_RETURN_IF_ERROR(cache->initialize(std::move(device), std::move(spec), std::move(pool), options.sequences,
-                                        options.maxLength));
+  KVC_RETURN_IF_ERROR(
+      cache->initialize(std::move(device), std::move(spec), std::move(pool), options.sequences, options.maxLength));
   return cache;
 }
 
@@ -311,12 +311,12 @@ void Cache::markBrokenLocked(const Batch &batch) {
 void Cache::appendWords(std::vector<uint64_t> &words) const {
   auto address = [](const void *pointer) { return uint64_t(reinterpret_cast<uintptr_t>(pointer)); };
   uint64_t tableCount = uint64_t(tables());
-  for (uint64_t word : {address(cachePool->pages.data()), cachePool->pages.bytes(),      // pages
-                        address(tableData), tableCount, uint64_t(tableColumns),           // table
-                        address(lengthData), tableCount,                                  // lengths
-                        address(sealedData), tableCount,                                  // sealed
-                        address(cachePool->tails.data()), cachePool->tails.bytes(),      // tails
-                        address(tailData), tableCount}) {                                 // tail_table
+  for (uint64_t word : {address(cachePool->pages.data()), cachePool->pages.bytes(), // pages
+                        address(tableData), tableCount, uint64_t(tableColumns),     // table
+                        address(lengthData), tableCount,                            // lengths
+                        address(sealedData), tableCount,                            // sealed
+                        address(cachePool->tails.data()), cachePool->tails.bytes(), // tails
+                        address(tailData), tableCount}) {                           // tail_table
     words.push_back(word);
   }
 }
@@ -325,8 +325,8 @@ Status Cache::forkLocked(int64_t source, int64_t destination) {
   KVC_RETURN_IF_ERROR(checkSequence(source));
   KVC_RETURN_IF_ERROR(checkSequence(destination));
   if (source == destination) {
-    return invalid(fmt::format("cache '{}': expects a fork to another sequence, but got {} twice", cacheSpec->name,
-                               source));
+    return invalid(
+        fmt::format("cache '{}': expects a fork to another sequence, but got {} twice", cacheSpec->name, source));
   }
   if (broken[size_t(source)]) {
     return invalid(fmt::format("cache '{}': sequence {} was left incomplete by a call that failed: free it first",
@@ -398,8 +398,8 @@ void Cache::clearLocked(int64_t sequence) {
 Status Cache::checkTruncateLocked(int64_t sequence, int64_t length) const {
   KVC_RETURN_IF_ERROR(checkSequence(sequence));
   if (length < 0) {
-    return invalid(fmt::format("cache '{}': expects a length that is not negative, but got {}", cacheSpec->name,
-                               length));
+    return invalid(
+        fmt::format("cache '{}': expects a length that is not negative, but got {}", cacheSpec->name, length));
   }
   if (broken[size_t(sequence)]) {
     return invalid(fmt::format("cache '{}': sequence {} was left incomplete by a call that failed: free it first",

@@ -127,9 +127,7 @@ private:
   void clearLocked(int64_t sequence);
   Status checkTable(int64_t table) const;
   int32_t *row(int64_t table) const { return tableData + table * tableColumns; }
-  int64_t pagesFor(int64_t slots) const {
-    return (slots + cacheSpec->pageSlots - 1) / int64_t(cacheSpec->pageSlots);
-  }
+  int64_t pagesFor(int64_t slots) const { return (slots + cacheSpec->pageSlots - 1) / int64_t(cacheSpec->pageSlots); }
   bool hasTail() const { return cacheSpec->tailSlots > 0; }
   template <typename Function> void forEachTable(const Batch &batch, Function function) const;
 

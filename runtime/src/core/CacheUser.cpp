@@ -166,18 +166,17 @@ Status Cache::importTables(const Tables &given) {
                    std::unordered_map<int32_t, uint32_t> &claimed, const char *what, int32_t block,
                    int64_t table) -> Status {
     if (block < 0 || block >= pool.capacity()) {
-      return Status(StatusCode::outOfRange,
-                    fmt::format("cache '{}': table {}: expects a {} from 0 to {}, but got {}", name, table, what,
-                                pool.capacity() - 1, block));
+      return Status(StatusCode::outOfRange, fmt::format("cache '{}': table {}: expects a {} from 0 to {}, but got {}",
+                                                        name, table, what, pool.capacity() - 1, block));
     }
     if (!claimed.try_emplace(block, 1).second) {
-      return invalid(fmt::format("cache '{}': table {}: expects each {} once, but got {} again", name, table, what,
-                                 block));
+      return invalid(
+          fmt::format("cache '{}': table {}: expects each {} once, but got {} again", name, table, what, block));
     }
     auto it = own.find(block);
     if (pool.referencesOf(block) > (it == own.end() ? 0 : it->second)) {
-      return invalid(fmt::format("cache '{}': table {}: expects a {} that no other cache uses, but got {}", name,
-                                 table, what, block));
+      return invalid(fmt::format("cache '{}': table {}: expects a {} that no other cache uses, but got {}", name, table,
+                                 what, block));
     }
     return {};
   };
@@ -210,8 +209,8 @@ Status Cache::importTables(const Tables &given) {
     }
     int32_t tail = given.tailTable[size_t(table)];
     if (tail == -1 && length > sealed) {
-      return invalid(fmt::format("cache '{}': table {}: expects a tail for {} slots, but got none", name, table,
-                                 length - sealed));
+      return invalid(
+          fmt::format("cache '{}': table {}: expects a tail for {} slots, but got none", name, table, length - sealed));
     }
     if (tail != -1) {
       KVC_RETURN_IF_ERROR(claim(cachePool->tails, ownTails, newTails, "tail", tail, table));

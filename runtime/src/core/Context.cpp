@@ -152,8 +152,7 @@ Result<int64_t> Context::position(int64_t sequence) const {
   return layerCaches.front()->appended(sequence);
 }
 
-Result<std::shared_ptr<Batch>> Context::batch(std::span<const int32_t> sequences,
-                                              std::span<const int32_t> rows) const {
+Result<std::shared_ptr<Batch>> Context::batch(std::span<const int32_t> sequences, std::span<const int32_t> rows) const {
   Lock lock(mutex);
   for (int32_t sequence : sequences) {
     KVC_RETURN_IF_ERROR(checkSequence(sequence));
@@ -196,9 +195,8 @@ Status Context::call(size_t index, const std::vector<Argument> &arguments, std::
     }
   }
   if (nextCache != layerCaches.size() && nextCache != 0) {
-    return Status(StatusCode::invalidArgument,
-                  fmt::format("function '{}' expects {} caches, but the context has {}", function.name()->str(),
-                              nextCache, layerCaches.size()));
+    return Status(StatusCode::invalidArgument, fmt::format("function '{}' expects {} caches, but the context has {}",
+                                                           function.name()->str(), nextCache, layerCaches.size()));
   }
   all.insert(all.end(), arguments.begin() + ptrdiff_t(nextArgument), arguments.end());
   {

@@ -575,8 +575,8 @@ private:
     }
     KVC_ASSIGN_OR_RETURN(int64_t items, evaluate(dispatch.items()));
     if (items < 0) {
-      return Status(StatusCode::outOfRange, fmt::format("expects a count of work items that is not negative, but got {}",
-                                                        items));
+      return Status(StatusCode::outOfRange,
+                    fmt::format("expects a count of work items that is not negative, but got {}", items));
     }
     if (items == 0) {
       return {};

@@ -132,8 +132,8 @@ Status Module::bindWeight(const fb::Tensor &tensor, Weights &weights) const {
                   fmt::format("tensor '{}': expects {} bytes of type {}, but got {} bytes of type {}: the model is not "
                               "the one that was compiled",
                               name, tensor.weight_bytes(),
-                              want ? std::string(want->name) : std::to_string(tensor.weight_type()),
-                              found->data.size(), found->format->name));
+                              want ? std::string(want->name) : std::to_string(tensor.weight_type()), found->data.size(),
+                              found->format->name));
   }
   const void *&address = weights.addresses[name];
   if (address) {

@@ -223,8 +223,8 @@ Result<int> defaultThreads() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (::sched_getaffinity(0, sizeof(set), &set) != 0) {
-    return Status(StatusCode::io, fmt::format("cannot read the CPU affinity: {}; give the number of threads",
-                                              std::strerror(errno)));
+    return Status(StatusCode::io,
+                  fmt::format("cannot read the CPU affinity: {}; give the number of threads", std::strerror(errno)));
   }
   return CPU_COUNT(&set);
 }

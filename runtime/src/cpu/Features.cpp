@@ -77,9 +77,9 @@ Result<Level> detect() {
   }
   const Row *row = find(cap);
   if (!row || isX86(row->level) != isX86(level) || row->level > level) {
-    return Status(StatusCode::invalidArgument,
-                  fmt::format("expects KVC_CPU to name a level that this CPU ({}) has, but got '{}'",
-                              nameOf(level), cap));
+    return Status(
+        StatusCode::invalidArgument,
+        fmt::format("expects KVC_CPU to name a level that this CPU ({}) has, but got '{}'", nameOf(level), cap));
   }
   return row->level;
 }

@@ -16,10 +16,10 @@ namespace kvc::rt::cpu {
 /// What matters of a CPU, from the lowest to the highest. A level includes the
 /// ones before it of the same architecture.
 enum class Level {
-  other,        ///< neither x86-64 nor aarch64
-  x86_64,       ///< less than x86-64-v3
-  x86_64_v3,    ///< AVX2, FMA, F16C, BMI2
-  x86_64_v4,    ///< AVX-512 F, BW, CD, DQ, VL
+  other,          ///< neither x86-64 nor aarch64
+  x86_64,         ///< less than x86-64-v3
+  x86_64_v3,      ///< AVX2, FMA, F16C, BMI2
+  x86_64_v4,      ///< AVX-512 F, BW, CD, DQ, VL
   x86_64_v4_bf16, ///< x86-64-v4 with AVX512-BF16 and AVX512-VNNI
   aarch64,
 };

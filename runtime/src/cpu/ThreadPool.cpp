@@ -89,7 +89,9 @@ void ThreadPool::run(Body jobBody, void *jobContext, int64_t jobItems) {
   state.store(generation);
   if (sleepers.load() > 0) {
     // The empty critical section orders this after a sleeper's last look.
-    { std::lock_guard lock(mutex); }
+    {
+      std::lock_guard lock(mutex);
+    }
     wake.notify_all();
   }
   help(0);
