@@ -87,6 +87,14 @@ def Tile_EntriesOp : Tile_Op<"entries", [Pure]> {
   let assemblyFormat = "$batch attr-dict";
 }
 
+def Tile_MaxRowsOp : Tile_Op<"max_rows", [Pure]> {
+  let summary = "largest number of rows of one entry of a batch";
+  let description = [{ 1 in a decode step. }];
+  let arguments = (ins KVCache_BatchType:$batch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$batch attr-dict";
+}
+
 def Tile_MaxLengthOp : Tile_Op<"max_length", [Pure]> {
   let summary = "largest number of slots in use over the tables of the batch's sequences";
   let description = [{ As it stands when the host reaches this step. }];
@@ -381,6 +389,20 @@ def Tile_SoftmaxFinishOp : Tile_Op<"softmax_finish", [Pure, AllTypesMatch<["max"
   let results = (outs VectorOfRankAndType<[2], [F32]>:$out, VectorOfRankAndType<[1], [F32]>:$lse);
   let assemblyFormat = "$max `,` $sum `,` $acc attr-dict `:` type($max) `,` type($acc)";
   let hasVerifier = 1;
+}
+
+def Tile_PairDotOp : Tile_Op<"pair_dot", [Pure, AllTypesMatch<["acc", "result"]>, AllTypesMatch<["a", "b"]>]> {
+  let summary = "acc[i] + a[2i] * b[2i] + a[2i + 1] * b[2i + 1], accumulated in f32";
+  let description = [{
+    The dot instruction of one lane's pairs, for targets whose row has `bf16Pairs = 2`.
+    ```mlir
+    %r = tile.pair_dot %acc, %a, %b : vector<16xf32>, vector<32xbf16>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[1], [F32]>:$acc, VectorOfRankAndType<[1], [BF16]>:$a,
+                       VectorOfRankAndType<[1], [BF16]>:$b);
+  let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = "$acc `,` $a `,` $b attr-dict `:` type($acc) `,` type($a)";
 }
 
 #endif // KVC_DIALECTS_TILE_TILEOPS_TD

@@ -53,12 +53,13 @@ struct PageLayout {
   int64_t headsPerPage = 0;
   /// Bytes from one page to the next, and without the padding.
   int64_t pageBytes = 0, pagePayloadBytes = 0;
-  /// The tail of a table: a ring of slots; slot s is at (s % tailSlots). For each slot and head block: K row, V row.
-  int64_t tailSlots = 0, tailElementBytes = 0, tailHeadBytes = 0, tailBytes = 0, tailSlotPayloadBytes = 0;
+  /// The tail of a table: a ring of slots in the tail's type; slot s is at (s % tailSlots). Laid out like a page of tailSlots slots.
+  int64_t tailSlots = 0;
+  PlaneLayout tailK, tailV;
+  int64_t tailHeadBytes = 0, tailBytes = 0, tailSlotPayloadBytes = 0;
 
   const PlaneLayout &plane(kvcache::Plane p) const { return p == kvcache::Plane::K ? k : v; }
-  /// Offset of (slot % tailSlots, channel) of a plane in a tail's head block.
-  int64_t tailPlaneOffset(kvcache::Plane p) const;
+  const PlaneLayout &tailPlane(kvcache::Plane p) const { return p == kvcache::Plane::K ? tailK : tailV; }
 };
 
 PageLayout computePageLayout(kvcache::CacheType type, const Target &target);

@@ -85,19 +85,14 @@ Value KernelContext::headBlock(ImplicitLocOpBuilder &b, const CacheMemory &cache
   return arith::AddIOp::create(b, offset, arith::MulIOp::create(b, head, constant(b, cache.layout.headBlockBytes)));
 }
 
-Value KernelContext::tailRow(ImplicitLocOpBuilder &b, const CacheMemory &cache, Plane plane, Value sequence, Value head,
-                             Value slot) const {
+Value KernelContext::tailBlock(ImplicitLocOpBuilder &b, const CacheMemory &cache, Value sequence, Value head) const {
   Value entry = memref::LoadOp::create(b, cache.tailTable, ValueRange{tableRow(b, cache, sequence, head)});
   Value tail = arith::IndexCastOp::create(b, b.getIndexType(), entry);
   Value offset = arith::MulIOp::create(b, tail, constant(b, cache.layout.tailBytes));
-  if (!cache.type.getPerHead()) {
-    offset = arith::AddIOp::create(b, offset, arith::MulIOp::create(b, head, constant(b, cache.layout.tailHeadBytes)));
+  if (cache.type.getPerHead()) {
+    return offset;
   }
-  Value ring = arith::RemUIOp::create(b, slot, constant(b, cache.layout.tailSlots));
-  int64_t rowBytes = cache.type.getDim(plane) * cache.layout.tailElementBytes;
-  Value row = arith::AddIOp::create(b, arith::MulIOp::create(b, ring, constant(b, rowBytes)),
-                                    constant(b, cache.layout.tailPlaneOffset(plane)));
-  return arith::AddIOp::create(b, offset, row);
+  return arith::AddIOp::create(b, offset, arith::MulIOp::create(b, head, constant(b, cache.layout.tailHeadBytes)));
 }
 
 Value kvc::loadBytes(ImplicitLocOpBuilder &b, Value bytes, Value offset, Type type, int64_t count) {

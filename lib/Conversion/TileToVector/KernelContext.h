@@ -53,9 +53,9 @@ public:
   /// Byte offset, in `pages`, of the head block of the logical page that holds `slot`.
   mlir::Value headBlock(mlir::ImplicitLocOpBuilder &b, const CacheMemory &cache, mlir::Value sequence, mlir::Value head,
                         mlir::Value slot) const;
-  /// Byte offset, in `tails`, of the row of (plane, slot).
-  mlir::Value tailRow(mlir::ImplicitLocOpBuilder &b, const CacheMemory &cache, kvcache::Plane plane,
-                      mlir::Value sequence, mlir::Value head, mlir::Value slot) const;
+  /// Byte offset, in `tails`, of the head block of a table's tail.
+  mlir::Value tailBlock(mlir::ImplicitLocOpBuilder &b, const CacheMemory &cache, mlir::Value sequence,
+                        mlir::Value head) const;
 
   mlir::func::FuncOp kernel;
 

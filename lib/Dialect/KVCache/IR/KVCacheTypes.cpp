@@ -4,6 +4,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 #include <numeric>
 
 using namespace mlir;
@@ -212,7 +213,9 @@ int64_t CacheType::getSealGroup() const {
 
 int64_t CacheType::getTailSlots() const {
   int64_t group = getSealGroup();
-  return group == 1 && getResidual() == 0 ? 0 : getResidual() + group;
+  // Whole blocks of lanes on any machine, so that the ring can be laid out for them.
+  constexpr int64_t granule = 64;
+  return group == 1 && getResidual() == 0 ? 0 : llvm::alignTo(getResidual() + group, granule);
 }
 
 Type CacheType::parse(AsmParser &parser) {
