@@ -102,46 +102,14 @@ PageLayout kvc::computePageLayout(CacheType type, const Target &target) {
   layout.pageBytes = llvm::alignTo(layout.pagePayloadBytes, pageAlignment);
   layout.tailSlots = type.getTailSlots();
   if (layout.tailSlots) {
-    StringRef name = type.getTail().isF32() ? "f32" : type.getTail().isF16() ? "f16" : "bf16";
+    llvm::StringRef name = type.getTail().isF32() ? "f32" : type.getTail().isF16() ? "f16" : "bf16";
     FormatAttr tail = FormatAttr::getByName(type.getContext(), name);
-    int64_t tailOffset = 0;
-    layout.tailK = layoutPlane(tail, layout.tailSlots, type.getSealGroup(), type, Plane::K, target, tailOffset);
-    layout.tailV = layoutPlane(tail, layout.tailSlots, type.getSealGroup(), type, Plane::V, target, tailOffset);
+    int64_t group = type.getSealGroup(), tailOffset = 0;
+    layout.tailK = layoutPlane(tail, layout.tailSlots, group, type, Plane::K, target, tailOffset);
+    layout.tailV = layoutPlane(tail, layout.tailSlots, group, type, Plane::V, target, tailOffset);
     layout.tailHeadBytes = tailOffset;
     layout.tailBytes = llvm::alignTo(layout.tailHeadBytes * layout.headsPerPage, pageAlignment);
     layout.tailSlotPayloadBytes = (type.getKDim() + type.getVDim()) * tail.getBits() / 8 * layout.headsPerPage;
-  }
-  return layout;
-}
-
-PageLayout kvc::computePageLayout(CacheType type, const Target &target) {
-  PageLayout layout;
-  int64_t offset = 0;
-  layout.k = layoutPlane(type.getK(), type.getPage(), type.getPage(), type, Plane::K, target, offset);
-  layout.v = layoutPlane(type.getV(), type.getPage(), type.getPage(), type, Plane::V, target, offset);
-  auto numbers = [&](bool present, int64_t count) -> int64_t {
-    if (!present) {
-      return -1;
-    }
-    int64_t at = offset;
-    offset += count * 4;
-    return at;
-  };
-  layout.positions = numbers(type.getStoredPositions(), type.getPage());
-  layout.scores = numbers(type.getScorePlane(), type.getPage());
-  layout.norms = numbers(type.getNormPlane(), type.getPage());
-  layout.min = numbers(type.getMinmaxPlane(), type.getKDim());
-  layout.max = numbers(type.getMinmaxPlane(), type.getKDim());
-  layout.headBlockBytes = offset;
-  layout.headsPerPage = type.getPerHead() ? 1 : type.getHeads();
-  layout.pagePayloadBytes = layout.headBlockBytes * layout.headsPerPage;
-  layout.pageBytes = llvm::alignTo(layout.pagePayloadBytes, pageAlignment);
-  layout.tailSlots = type.getTailSlots();
-  if (layout.tailSlots) {
-    layout.tailElementBytes = type.getTail().getIntOrFloatBitWidth() / 8;
-    layout.tailSlotPayloadBytes = (type.getKDim() + type.getVDim()) * layout.tailElementBytes * layout.headsPerPage;
-    layout.tailHeadBytes = layout.tailSlots * (type.getKDim() + type.getVDim()) * layout.tailElementBytes;
-    layout.tailBytes = llvm::alignTo(layout.tailHeadBytes * layout.headsPerPage, pageAlignment);
   }
   return layout;
 }
