@@ -103,6 +103,19 @@ def Tile_MaxLengthOp : Tile_Op<"max_length", [Pure]> {
   let assemblyFormat = "$cache `at` $batch attr-dict `:` type($cache)";
 }
 
+def Tile_MakeSelectionOp : Tile_Op<"make_selection", [Pure]> {
+  let summary = "a selection from its two arrays";
+  let description = [{
+    `counts[list]` entries of `entries[list]`, in ascending order, for list = entry * KV heads + head.
+    ```mlir
+    %s = tile.make_selection %counts, %entries : tensor<?xi32>, tensor<?x?xi32> -> !kvcache.selection<page>
+    ```
+  }];
+  let arguments = (ins 1DTensorOf<[I32]>:$counts, 2DTensorOf<[I32]>:$entries);
+  let results = (outs KVCache_SelectionType:$result);
+  let assemblyFormat = "$counts `,` $entries attr-dict `:` type($counts) `,` type($entries) `->` qualified(type($result))";
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels: numbers about batches and caches
 //===----------------------------------------------------------------------===//
@@ -156,6 +169,32 @@ def Tile_SetCounterOp : Tile_Op<"set_counter", [MemoryEffects<[MemWrite]>]> {
   }];
   let arguments = (ins Tile_CounterAttr:$counter, KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$value);
   let assemblyFormat = "$counter $cache `[` $sequence `,` $head `]` `,` $value attr-dict `:` type($cache)";
+}
+
+def Tile_SelectedCountOp : Tile_Op<"selected_count", [Pure]> {
+  let summary = "length of a list of a selection";
+  let description = [{
+    List = entry * KV heads + head.
+    ```mlir
+    %n = tile.selected_count %s[%list] : !kvcache.selection<page>
+    ```
+  }];
+  let arguments = (ins KVCache_SelectionType:$selection, Index:$list);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$selection `[` $list `]` attr-dict `:` qualified(type($selection))";
+}
+
+def Tile_SelectedOp : Tile_Op<"selected", [Pure]> {
+  let summary = "a page or slot of a list of a selection";
+  let description = [{
+    The `index`-th of the list, below its `selected_count`.
+    ```mlir
+    %page = tile.selected %s[%list, %i] : !kvcache.selection<page>
+    ```
+  }];
+  let arguments = (ins KVCache_SelectionType:$selection, Index:$list, Index:$index);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$selection `[` $list `,` $index `]` attr-dict `:` qualified(type($selection))";
 }
 
 //===----------------------------------------------------------------------===//

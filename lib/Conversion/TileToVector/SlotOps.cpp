@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace kvc;
 using namespace kvc::tile;
 
-static Value loadIndex(ImplicitLocOpBuilder &b, Value words, Value at) {
-  return arith::IndexCastOp::create(b, b.getIndexType(), memref::LoadOp::create(b, words, ValueRange{at}));
+static Value loadIndex(ImplicitLocOpBuilder &b, Value words, ValueRange at) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), memref::LoadOp::create(b, words, at));
 }
 
 FailureOr<bool> kvc::lowerSlotOp(Operation *op, KernelContext &context) {
@@ -43,6 +43,12 @@ FailureOr<bool> kvc::lowerSlotOp(Operation *op, KernelContext &context) {
         memref::StoreOp::create(b, word, op.getCounter() == Counter::Length ? cache.lengths : cache.sealed,
                                 ValueRange{row});
         return replace({});
+      })
+      .Case([&](SelectedCountOp op) {
+        return replace(loadIndex(b, context.selection(op.getSelection()).counts, op.getList()));
+      })
+      .Case([&](SelectedOp op) {
+        return replace(loadIndex(b, context.selection(op.getSelection()).entries, {op.getList(), op.getIndex()}));
       })
       .Default([](Operation *) { return false; });
 }
