@@ -53,7 +53,8 @@ struct PageLayout {
   int64_t headsPerPage = 0;
   /// Bytes from one page to the next, and without the padding.
   int64_t pageBytes = 0, pagePayloadBytes = 0;
-  /// The tail of a table: a ring of slots in the tail's type; slot s is at (s % tailSlots). Laid out like a page of tailSlots slots.
+  /// The tail of a table: a ring of slots in the tail's type; slot s is at (s % tailSlots). Laid out like a page of
+  /// tailSlots slots.
   int64_t tailSlots = 0;
   PlaneLayout tailK, tailV;
   int64_t tailHeadBytes = 0, tailBytes = 0, tailSlotPayloadBytes = 0;
