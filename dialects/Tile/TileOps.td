@@ -346,6 +346,43 @@ def Tile_RowPositionsOp : Tile_Op<"row_positions", [Pure]> {
   let assemblyFormat = "$batch `[` $row `]` `count` $count `group` $group attr-dict `:` type($result)";
 }
 
+def Tile_LoadHeadsOp : Tile_Op<"load_heads", [MemoryEffects<[MemRead]>]> {
+  let summary = "one number for each row of a query tile, by its head, as load_rows packs them";
+  let description = [{
+    Row m gets source[head + m % group].
+    ```mlir
+    %s = tile.load_heads %sinks[%head] group 4 : memref<32xf32> -> vector<64xf32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Index:$head, I64Attr:$group);
+  let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = "$source `[` $head `]` `group` $group attr-dict `:` type($source) `->` type($result)";
+}
+
+def Tile_SelectionCountOp : Tile_Op<"selection_count", [MemoryEffects<[MemRead]>]> {
+  let summary = "number of pages or slots selected for an entry and KV head";
+  let description = [{
+    ```mlir
+    %n = tile.selection_count %s[%entry, %head] of 8 : !kvcache.selection<page>
+    ```
+  }];
+  let arguments = (ins KVCache_SelectionType:$selection, Index:$entry, Index:$head, I64Attr:$heads);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$selection `[` $entry `,` $head `]` `of` $heads attr-dict `:` qualified(type($selection))";
+}
+
+def Tile_SelectionEntryOp : Tile_Op<"selection_entry", [MemoryEffects<[MemRead]>]> {
+  let summary = "the i-th selected page or slot of an entry and KV head";
+  let description = [{
+    ```mlir
+    %p = tile.selection_entry %s[%entry, %head, %i] of 8 : !kvcache.selection<page>
+    ```
+  }];
+  let arguments = (ins KVCache_SelectionType:$selection, Index:$entry, Index:$head, Index:$index, I64Attr:$heads);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$selection `[` $entry `,` $head `,` $index `]` `of` $heads attr-dict `:` qualified(type($selection))";
+}
+
 def Tile_SlotPositionsOp : Tile_Op<"slot_positions", [MemoryEffects<[MemRead]>]> {
   let summary = "positions of consecutive slots";
   let description = [{

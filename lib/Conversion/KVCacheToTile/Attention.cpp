@@ -1,9 +1,532 @@
-//===- Attention.cpp - attention becomes plan, tiles and merge ------------===//
+//===- Attention.cpp - attention becomes tiles with a softmax state ------===//
+//
+// One kernel does both shapes of work. Entries with one row (decode) are split over spans of slots, whose partial
+// results a second kernel merges in order; entries with more rows (prefill) are split over tiles of query tokens. All
+// query heads of a KV head are rows of one tile, so keys and values are read once.
+//
+//===----------------------------------------------------------------------===//
 #include "Lowerings.h"
+#include "ScoreRegion.h"
+
+#include "kvc/Target/Schedule.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kvc;
+using namespace kvc::kvcache;
 
-FailureOr<Replacements> kvc::lowerAttention(kvcache::AttentionOp op, ImplicitLocOpBuilder &host) {
-  return op.emitOpError() << "has no lowering yet";
+namespace {
+
+constexpr double log2e = 1.4426950408889634;
+
+/// The softmax state of a tile: max [M], sum [M], acc [M x Dv].
+using State = SmallVector<Value, 3>;
+
+/// What one attention kernel is made of.
+struct AttentionKernel {
+  AttentionOp op;
+  KernelBuilder &kernel;
+  tile::ScheduleAttr schedule;
+  int64_t group, kvHeads, kDim, vDim;
+  Value query, batch, sinkLogits;
+  SmallVector<Value> caches, captures;
+  /// One per cache; null where all of it is attended to.
+  SmallVector<Value> selections;
+
+  // Coordinates of the work item.
+  Value entry, head, queryHead, sequence;
+
+  ImplicitLocOpBuilder &b() { return kernel.body; }
+};
+
+/// A query tile: its rows and what masks need to know of them.
+struct QueryTile {
+  int64_t rows;
+  Value values;      // vector<rows x kDim>
+  Value positions;   // vector<rows x i32>; null when no mask and no score region looks at positions
+  Value first, last; // positions of the first and last token, index
+};
+
+} // namespace
+
+static VectorType tileType(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape) {
+  return VectorType::get(shape, b.getF32Type());
+}
+
+static Value splat(ImplicitLocOpBuilder &b, VectorType type, double value) {
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), value)));
+}
+
+/// vector<N> for each column -> vector<M x N>.
+static Value alongRows(ImplicitLocOpBuilder &b, Value columns, int64_t rows) {
+  auto type = cast<VectorType>(columns.getType());
+  return vector::BroadcastOp::create(b, VectorType::get({rows, type.getDimSize(0)}, type.getElementType()), columns);
+}
+
+/// vector<M> for each row -> vector<M x N>.
+static Value alongColumns(ImplicitLocOpBuilder &b, Value rows, int64_t columns) {
+  auto type = cast<VectorType>(rows.getType());
+  int64_t m = type.getDimSize(0);
+  Value column = vector::ShapeCastOp::create(b, VectorType::get({m, 1}, type.getElementType()), rows);
+  return vector::BroadcastOp::create(b, VectorType::get({m, columns}, type.getElementType()), column);
+}
+
+static Value minimum(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MinSIOp::create(b, x, y); }
+static Value maximum(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MaxSIOp::create(b, x, y); }
+
+/// A scalar as every element of a tile of the same shape as `like`.
+static Value everywhere(ImplicitLocOpBuilder &b, Value scalar, ArrayRef<int64_t> shape) {
+  return vector::BroadcastOp::create(b, VectorType::get(shape, scalar.getType()), scalar);
+}
+
+/// Which slots of a tile the rows see, apart from the score: in use, and not masked by position.
+static Value visibility(AttentionKernel &k, const QueryTile &q, Value slotPositions, Value count, int64_t slots) {
+  ImplicitLocOpBuilder &b = k.b();
+  SmallVector<int32_t> numbers(slots);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  auto words = VectorType::get({slots}, b.getI32Type());
+  Value number = arith::ConstantOp::create(b, DenseElementsAttr::get(words, ArrayRef<int32_t>(numbers)));
+  Value limit = everywhere(b, arith::IndexCastOp::create(b, b.getI32Type(), count), {slots});
+  Value used = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number, limit);
+  Value visible = alongRows(b, used, q.rows);
+  auto both = [&](Value condition) { visible = arith::AndIOp::create(b, visible, condition); };
+  if (!k.op.getCausal() && !k.op.getWindowAttr()) {
+    return visible;
+  }
+  Value slot = alongRows(b, slotPositions, q.rows), row = alongColumns(b, q.positions, slots);
+  if (k.op.getCausal()) {
+    both(arith::CmpIOp::create(b, arith::CmpIPredicate::sle, slot, row));
+  }
+  if (Attribute window = k.op.getWindowAttr()) {
+    auto constant = [&](int64_t value) {
+      return everywhere(b, arith::ConstantOp::create(b, b.getI32IntegerAttr(value)), {q.rows, slots});
+    };
+    Value distance = arith::SubIOp::create(b, row, slot);
+    Value near = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, distance, constant(getInt(window)));
+    if (int64_t sinks = getIntOr(k.op.getSinksAttr(), 0)) {
+      Value sink = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slot, constant(sinks));
+      near = arith::OrIOp::create(b, near, sink);
+    }
+    both(near);
+  }
+  return visible;
+}
+
+/// Enters slots `slot .. slot + count - 1` (at most `slots`) of a part of a cache into the state.
+static State enterTile(AttentionKernel &k, const QueryTile &q, Value cache, tile::Part part, Value slot, Value count,
+                       int64_t slots, ValueRange state) {
+  ImplicitLocOpBuilder &b = k.b();
+  auto plane = [&](Plane p) { return PlaneAttr::get(b.getContext(), p); };
+  auto partAttr = tile::PartAttr::get(b.getContext(), part);
+  auto operand = [&](Plane p, int64_t channels) {
+    return tile::OperandOp::create(b, tile::OperandType::get(b.getContext(), slots, channels), plane(p), partAttr,
+                                   cache, k.sequence, k.head, slot, count);
+  };
+  VectorType scoreType = tileType(b, {q.rows, slots});
+  Value keys = operand(Plane::K, k.kDim);
+  Value scores = tile::MmaOp::create(b, scoreType, tile::Contract::Channels, q.values, keys, Value());
+  Value positions;
+  if (q.positions) {
+    positions = tile::SlotPositionsOp::create(b, VectorType::get({slots}, b.getI32Type()), partAttr, cache, k.sequence,
+                                              k.head, slot);
+  }
+  if (!k.op.getScore().empty()) {
+    ScoreTile tile{scores, k.entry, k.queryHead, q.positions, positions, q.rows, slots, k.group, k.captures};
+    scores = inlineScoreRegion(b, k.op.getScore(), tile);
+    scores = arith::MulFOp::create(b, scores, splat(b, scoreType, log2e));
+  }
+  Value visible = visibility(k, q, positions, count, slots);
+  auto step = tile::SoftmaxStepOp::create(b, scores, visible, state[0], state[1], state[2]);
+  Value values = operand(Plane::V, k.vDim);
+  Value acc =
+      tile::MmaOp::create(b, state[2].getType(), tile::Contract::Slots, step.getProbs(), values, step.getNewAcc());
+  return {step.getNewMax(), step.getNewSum(), acc};
+}
+
+/// A loop over tiles of `slots` consecutive slots from `begin` to `end`.
+static State enterSpan(AttentionKernel &k, const QueryTile &q, Value cache, tile::Part part, Value begin, Value end,
+                       ValueRange state) {
+  ImplicitLocOpBuilder &b = k.b();
+  int64_t slots = k.schedule.getSlots();
+  auto loop = scf::ForOp::create(b, begin, end, createIndex(b, slots), state);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value slot = loop.getInductionVar();
+  Value count = minimum(b, arith::SubIOp::create(b, end, slot), createIndex(b, slots));
+  State next = enterTile(k, q, cache, part, slot, count, slots, loop.getRegionIterArgs());
+  scf::YieldOp::create(b, next);
+  return State(loop.getResults());
+}
+
+/// A loop over the selected pages, those within `begin .. end`.
+static State enterSelection(AttentionKernel &k, const QueryTile &q, Value cache, Value selection, Value begin,
+                            Value end, ValueRange state) {
+  ImplicitLocOpBuilder &b = k.b();
+  int64_t page = cast<CacheType>(cache.getType()).getPage();
+  Value n = tile::SelectionCountOp::create(b, selection, k.entry, k.head, k.kvHeads);
+  auto loop = scf::ForOp::create(b, createIndex(b, 0), n, createIndex(b, 1), state);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value number = tile::SelectionEntryOp::create(b, selection, k.entry, k.head, loop.getInductionVar(), k.kvHeads);
+  Value slot = createMul(b, number, createIndex(b, page));
+  // A page outside the span counts no slot, so it leaves the state as it is.
+  Value inside = arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, begin),
+                                       arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slot, end));
+  Value left = minimum(b, arith::SubIOp::create(b, end, slot), createIndex(b, page));
+  Value count = arith::SelectOp::create(b, inside, left, createIndex(b, 0));
+  State next = enterTile(k, q, cache, tile::Part::Pages, slot, count, page, loop.getRegionIterArgs());
+  scf::YieldOp::create(b, next);
+  return State(loop.getResults());
+}
+
+/// Enters all of a segment that lies in slots `begin .. end` (null: everything) and can be visible to the tile.
+static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segment, Value begin, Value end,
+                          ValueRange state) {
+  ImplicitLocOpBuilder &b = k.b();
+  Value cache = k.caches[segment];
+  auto type = cast<CacheType>(cache.getType());
+  auto counter = [&](tile::Counter which) {
+    return tile::CounterOp::create(b, which, cache, k.sequence, k.head).getResult();
+  };
+  Value length = counter(tile::Counter::Length);
+  Value low = begin ? begin : createIndex(b, 0), high = end ? minimum(b, end, length) : length;
+  if (!type.getStoredPositions()) {
+    // Slots are positions: tiles that no row can see are skipped.
+    if (k.op.getCausal()) {
+      high = minimum(b, high, createAdd(b, q.last, createIndex(b, 1)));
+    }
+    if (k.op.getWindowAttr() && !getIntOr(k.op.getSinksAttr(), 0)) {
+      Value first = arith::SubIOp::create(b, q.first, createIndex(b, getInt(k.op.getWindowAttr()) - 1));
+      Value slots = createIndex(b, k.schedule.getSlots());
+      Value block = createMul(b, arith::DivUIOp::create(b, maximum(b, first, createIndex(b, 0)), slots), slots);
+      low = maximum(b, low, block);
+    }
+  }
+  if (!type.hasTail()) {
+    return k.selections[segment] ? enterSelection(k, q, cache, k.selections[segment], low, high, state)
+                                 : enterSpan(k, q, cache, tile::Part::Pages, low, high, state);
+  }
+  Value sealed = counter(tile::Counter::Sealed);
+  Value pagesEnd = minimum(b, high, sealed);
+  State next = k.selections[segment] ? enterSelection(k, q, cache, k.selections[segment], low, pagesEnd, state)
+                                     : enterSpan(k, q, cache, tile::Part::Pages, low, pagesEnd, state);
+  return enterSpan(k, q, cache, tile::Part::Tail, maximum(b, low, sealed), high, next);
+}
+
+static QueryTile loadQueryTile(AttentionKernel &k, Value row, Value count, int64_t tokens) {
+  ImplicitLocOpBuilder &b = k.b();
+  QueryTile q;
+  q.rows = tokens * k.group;
+  VectorType type = tileType(b, {q.rows, k.kDim});
+  q.values = tile::LoadRowsOp::create(b, type, k.query, row, k.queryHead, count, k.group);
+  // Without a score region the scale and the change to base 2 go into the query.
+  bool plain = k.op.getScore().empty();
+  double factor = k.op.getScale().convertToFloat() * (plain ? log2e : 1.0);
+  q.values = arith::MulFOp::create(b, q.values, splat(b, type, factor));
+  if (!plain || k.op.getCausal() || k.op.getWindowAttr()) {
+    q.positions =
+        tile::RowPositionsOp::create(b, VectorType::get({q.rows}, b.getI32Type()), k.batch, row, count, k.group);
+  }
+  q.first = tile::PositionOp::create(b, k.batch, row);
+  q.last = tile::PositionOp::create(b, k.batch, arith::SubIOp::create(b, createAdd(b, row, count), createIndex(b, 1)));
+  return q;
+}
+
+/// max = -inf, sum = 0, acc = 0; sink logits join as a score without a value when `withSinks` (i1; null: yes).
+static State initialState(AttentionKernel &k, int64_t rows, Value withSinks) {
+  ImplicitLocOpBuilder &b = k.b();
+  VectorType rowType = tileType(b, {rows});
+  State state{splat(b, rowType, -std::numeric_limits<double>::infinity()), splat(b, rowType, 0.0),
+              splat(b, tileType(b, {rows, k.vDim}), 0.0)};
+  if (k.sinkLogits) {
+    Value logits = tile::LoadHeadsOp::create(b, rowType, k.sinkLogits, k.queryHead, k.group);
+    Value max = arith::MulFOp::create(b, logits, splat(b, rowType, log2e));
+    Value sum = splat(b, rowType, 1.0);
+    if (withSinks) {
+      Value mask = everywhere(b, withSinks, {rows});
+      max = arith::SelectOp::create(b, mask, max, state[0]);
+      sum = arith::SelectOp::create(b, mask, sum, state[1]);
+    }
+    state[0] = max;
+    state[1] = sum;
+  }
+  return state;
+}
+
+static void storeTile(AttentionKernel &k, ValueRange state, Value out, Value lse, Value row, Value count) {
+  ImplicitLocOpBuilder &b = k.b();
+  auto finish = tile::SoftmaxFinishOp::create(b, state[0], state[1], state[2]);
+  tile::StoreRowsOp::create(b, finish.getOut(), out, row, k.queryHead, count, k.group);
+  if (lse) {
+    tile::StoreRowsOp::create(b, finish.getLse(), lse, row, k.queryHead, count, k.group);
+  }
+}
+
+/// Outputs of the kernel: out, lse (null when nobody wants it), partial out and lse of decode spans.
+struct Outputs {
+  Value out, lse, partialOut, partialLse;
+};
+
+/// An entry with one row: span `unit` of every segment.
+static void emitDecode(AttentionKernel &k, const Outputs &outputs, Value row, Value unit, Value entries) {
+  ImplicitLocOpBuilder &b = k.b();
+  int64_t split = k.schedule.getSplit();
+  Value begin = createMul(b, unit, createIndex(b, split)), end = createAdd(b, begin, createIndex(b, split));
+  Value longest = createIndex(b, 0);
+  for (Value cache : k.caches) {
+    longest = maximum(b, longest, tile::CounterOp::create(b, tile::Counter::Length, cache, k.sequence, k.head));
+  }
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, unit, createIndex(b, 0));
+  Value hasWork = arith::OrIOp::create(b, isFirst, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, longest));
+  auto work = scf::IfOp::create(b, hasWork, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(work.thenBlock());
+  Value one = createIndex(b, 1);
+  QueryTile q = loadQueryTile(k, row, one, 1);
+  State state = initialState(k, q.rows, isFirst);
+  for (unsigned i = 0; i < k.caches.size(); ++i) {
+    state = enterSegment(k, q, i, begin, end, state);
+  }
+  auto finish = tile::SoftmaxFinishOp::create(b, state[0], state[1], state[2]);
+  Value single = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, longest, createIndex(b, split));
+  auto direct = scf::IfOp::create(b, single, /*withElseRegion=*/true);
+  auto store = [&](Value out, Value lse, Value at) {
+    tile::StoreRowsOp::create(b, finish.getOut(), out, at, k.queryHead, one, k.group);
+    if (lse) {
+      tile::StoreRowsOp::create(b, finish.getLse(), lse, at, k.queryHead, one, k.group);
+    }
+  };
+  b.setInsertionPointToStart(direct.thenBlock());
+  store(outputs.out, outputs.lse, row);
+  b.setInsertionPointToStart(direct.elseBlock());
+  store(outputs.partialOut, outputs.partialLse, createAdd(b, createMul(b, unit, entries), k.entry));
+}
+
+/// An entry with several rows: tile `unit` of its tokens.
+static void emitPrefill(AttentionKernel &k, const Outputs &outputs, Value begin, Value rows, Value unit) {
+  ImplicitLocOpBuilder &b = k.b();
+  int64_t tokens = k.schedule.getPrefillTokens();
+  Value first = createMul(b, unit, createIndex(b, tokens));
+  auto work = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, first, rows),
+                                /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(work.thenBlock());
+  Value count = minimum(b, arith::SubIOp::create(b, rows, first), createIndex(b, tokens));
+  Value row = createAdd(b, begin, first);
+  QueryTile q = loadQueryTile(k, row, count, tokens);
+  State state = initialState(k, q.rows, Value());
+  for (unsigned i = 0; i < k.caches.size(); ++i) {
+    state = enterSegment(k, q, i, Value(), Value(), state);
+  }
+  storeTile(k, state, outputs.out, outputs.lse, row, count);
+}
+
+/// The kernel that merges the spans of entries with one row, in the order of the spans.
+static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value> caches, Value batch, Value items,
+                      int64_t kvHeads, int64_t group, int64_t vDim, int64_t split, ValueRange partials, Value &out,
+                      Value &lse) {
+  SmallVector<Value> inputs{partials[0], partials[1], batch}, outs{out};
+  llvm::append_range(inputs, caches);
+  if (lse) {
+    outs.push_back(lse);
+  }
+  KernelBuilder kernel(host, "attention_merge", inputs, outs);
+  ImplicitLocOpBuilder &b = kernel.body;
+  Value entries = tile::EntriesOp::create(b, kernel.input(2));
+  Value entry = arith::RemUIOp::create(b, kernel.item, entries),
+        queryHead = arith::DivUIOp::create(b, kernel.item, entries);
+  auto range = tile::QueryRangeOp::create(b, kernel.input(2), entry);
+  Value sequence = tile::SequenceOp::create(b, kernel.input(2), entry);
+  Value head = arith::DivUIOp::create(b, queryHead, createIndex(b, group));
+  Value longest = createIndex(b, 0);
+  for (unsigned i = 0; i < caches.size(); ++i) {
+    longest =
+        maximum(b, longest, tile::CounterOp::create(b, tile::Counter::Length, kernel.input(3 + i), sequence, head));
+  }
+  Value one = createIndex(b, 1), zero = createIndex(b, 0);
+  Value rows = arith::SubIOp::create(b, range.getEnd(), range.getBegin());
+  Value isSplit =
+      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rows, one),
+                            arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, longest, createIndex(b, split)));
+  auto work = scf::IfOp::create(b, isSplit, /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(work.thenBlock());
+    Value units = arith::CeilDivUIOp::create(b, longest, createIndex(b, split));
+    auto at = [&](Value unit) { return createAdd(b, createMul(b, unit, entries), entry); };
+    auto lseOf = [&](Value unit) {
+      return memref::LoadOp::create(b, kernel.input(1), ValueRange{at(unit), queryHead}).getResult();
+    };
+    Value minusInf = arith::ConstantOp::create(b, b.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+    Value zeroF = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+    auto reduce = [&](Value init, llvm::function_ref<Value(Value, Value)> step) {
+      auto loop = scf::ForOp::create(b, zero, units, one, ValueRange{init});
+      OpBuilder::InsertionGuard inner(b);
+      b.setInsertionPointToStart(loop.getBody());
+      scf::YieldOp::create(b, ValueRange{step(loop.getInductionVar(), loop.getRegionIterArgs()[0])});
+      return loop.getResult(0);
+    };
+    Value max =
+        reduce(minusInf, [&](Value u, Value m) { return arith::MaximumFOp::create(b, m, lseOf(u)).getResult(); });
+    // Weights relative to the largest; all of them 0 where no span saw anything.
+    Value seen = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, max, minusInf);
+    Value shift = arith::SelectOp::create(b, seen, max, zeroF);
+    auto weight = [&](Value u) {
+      return math::ExpOp::create(b, arith::SubFOp::create(b, lseOf(u), shift)).getResult();
+    };
+    Value sum = reduce(zeroF, [&](Value u, Value s) { return arith::AddFOp::create(b, s, weight(u)).getResult(); });
+    Value safe = arith::SelectOp::create(b, seen, sum, arith::ConstantOp::create(b, b.getF32FloatAttr(1.0f)));
+    auto channels = scf::ForOp::create(b, zero, createIndex(b, vDim), one);
+    {
+      OpBuilder::InsertionGuard inner(b);
+      b.setInsertionPointToStart(channels.getBody());
+      Value c = channels.getInductionVar();
+      Value total = reduce(zeroF, [&](Value u, Value s) {
+        Value x = memref::LoadOp::create(b, kernel.input(0), ValueRange{at(u), queryHead, c});
+        return arith::AddFOp::create(b, s, arith::MulFOp::create(b, x, weight(u))).getResult();
+      });
+      memref::StoreOp::create(b, arith::DivFOp::create(b, total, safe), kernel.output(0),
+                              ValueRange{range.getBegin(), queryHead, c});
+    }
+    if (lse) {
+      Value value =
+          arith::SelectOp::create(b, seen, arith::AddFOp::create(b, max, math::LogOp::create(b, safe)), minusInf);
+      memref::StoreOp::create(b, value, kernel.output(1), ValueRange{range.getBegin(), queryHead});
+    }
+  }
+  ResultRange results = kernel.dispatch(items);
+  out = results[0];
+  if (lse) {
+    lse = results[1];
+  }
+}
+
+FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder &host) {
+  auto queryType = cast<RankedTensorType>(op.getQuery().getType());
+  auto cacheType = cast<CacheType>(op.getCaches()[0].getType());
+  if (op.getTreeMask()) {
+    return op.emitOpError() << "has no lowering of tree masks yet";
+  }
+  int64_t kvHeads = cacheType.getHeads(), group = queryType.getDimSize(1) / kvHeads, vDim = cacheType.getVDim();
+  SmallVector<Value> caches(op.getCaches()), selections;
+  for (unsigned i = 0; i < caches.size(); ++i) {
+    Value selection = op.getSelectionOf(i);
+    selections.push_back(selection);
+    if (selection && cast<SelectionType>(selection.getType()).getUnit() != Unit::Page) {
+      return op.emitOpError() << "has no lowering of a selection of tokens yet";
+    }
+  }
+  auto schedule = op->getAttrOfType<tile::ScheduleAttr>("tile.schedule");
+  if (!schedule) {
+    schedule = chooseSchedule({group, cacheType});
+  }
+
+  // Sizes: units of work per entry and KV head, in decode spans or prefill tiles, whichever are more.
+  Value batch = op.getBatch();
+  Value entries = tile::EntriesOp::create(host, batch), rows = tile::RowsOp::create(host, batch);
+  Value longest = createIndex(host, 1);
+  for (Value cache : caches) {
+    longest = maximum(host, longest, tile::MaxLengthOp::create(host, cache, batch));
+  }
+  Value spans = arith::CeilDivSIOp::create(host, longest, createIndex(host, schedule.getSplit()));
+  Value tiles = arith::CeilDivSIOp::create(host, tile::MaxRowsOp::create(host, batch),
+                                           createIndex(host, schedule.getPrefillTokens()));
+  Value units = maximum(host, spans, tiles);
+  Value items = createMul(host, createMul(host, entries, createIndex(host, kvHeads)), units);
+
+  int64_t heads = queryType.getDimSize(1), dynamic = ShapedType::kDynamic;
+  auto f32 = host.getF32Type();
+  bool wantsStats = static_cast<bool>(op.getStats());
+  bool wantsLse = op.getLse() || wantsStats;
+  SmallVector<Value> rowSize = queryType.isDynamicDim(0) ? SmallVector<Value>{rows} : SmallVector<Value>{};
+  Value out = createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), heads, vDim}, f32), rowSize);
+  Value lse =
+      wantsLse ? createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), heads}, f32), rowSize) : Value();
+  Value parts = createMul(host, spans, entries);
+  Value partialOut = createEmpty(host, RankedTensorType::get({dynamic, heads, vDim}, f32), parts);
+  Value partialLse = createEmpty(host, RankedTensorType::get({dynamic, heads}, f32), parts);
+
+  SmallVector<Value> inputs{op.getQuery(), batch};
+  llvm::append_range(inputs, caches);
+  for (Value selection : selections) {
+    if (selection) {
+      inputs.push_back(selection);
+    }
+  }
+  if (op.getSinkLogits()) {
+    inputs.push_back(op.getSinkLogits());
+  }
+  llvm::append_range(inputs, op.getCaptures());
+  SmallVector<Value> outs{out, partialOut, partialLse};
+  if (lse) {
+    outs.push_back(lse);
+  }
+
+  KernelBuilder kernel(host, "attention", inputs, outs);
+  ImplicitLocOpBuilder &b = kernel.body;
+  kernel.function->setAttr("tile.schedule", schedule);
+  AttentionKernel k{
+      op, kernel, schedule, group, kvHeads, cacheType.getKDim(), vDim, kernel.input(0), kernel.input(1), {}, {}, {},
+      {}, {},     {},       {},    {}};
+  unsigned next = 2;
+  for (unsigned i = 0; i < caches.size(); ++i) {
+    k.caches.push_back(kernel.input(next++));
+  }
+  for (Value selection : selections) {
+    k.selections.push_back(selection ? kernel.input(next++) : Value());
+  }
+  if (op.getSinkLogits()) {
+    k.sinkLogits = kernel.input(next++);
+  }
+  while (next < inputs.size()) {
+    k.captures.push_back(kernel.input(next++));
+  }
+  Outputs outputs{kernel.output(0), lse ? kernel.output(3) : Value(), kernel.output(1), kernel.output(2)};
+
+  Value kernelEntries = tile::EntriesOp::create(b, k.batch);
+  Value rest = arith::DivUIOp::create(b, kernel.item, kernelEntries);
+  k.entry = arith::RemUIOp::create(b, kernel.item, kernelEntries);
+  k.head = arith::RemUIOp::create(b, rest, createIndex(b, kvHeads));
+  k.queryHead = createMul(b, k.head, createIndex(b, group));
+  Value unit = arith::DivUIOp::create(b, rest, createIndex(b, kvHeads));
+  k.sequence = tile::SequenceOp::create(b, k.batch, k.entry);
+  auto range = tile::QueryRangeOp::create(b, k.batch, k.entry);
+  Value rowCount = arith::SubIOp::create(b, range.getEnd(), range.getBegin());
+  auto isDecode = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rowCount, createIndex(b, 1)),
+                                    /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(isDecode.thenBlock());
+    emitDecode(k, outputs, range.getBegin(), unit, kernelEntries);
+    b.setInsertionPointToStart(isDecode.elseBlock());
+    emitPrefill(k, outputs, range.getBegin(), rowCount, unit);
+  }
+  ResultRange results = kernel.dispatch(items);
+  out = results[0];
+  lse = lse ? results[3] : Value();
+
+  // Nothing to merge while every sequence fits one span.
+  Value one = createIndex(host, 1);
+  Value isSplit = minimum(host, arith::SubIOp::create(host, spans, one), one);
+  Value mergeItems = createMul(host, isSplit, createMul(host, entries, createIndex(host, heads)));
+  emitMerge(op, host, caches, batch, mergeItems, kvHeads, group, vDim, schedule.getSplit(), {results[1], results[2]},
+            out, lse);
+
+  Value stats;
+  if (wantsStats) {
+    FailureOr<Value> made = lowerAttentionStats(op, host, schedule, lse);
+    if (failed(made)) {
+      return failure();
+    }
+    stats = *made;
+  }
+  Replacements replacements(op.getNumResults());
+  for (auto [i, result] : llvm::enumerate(op.getResults())) {
+    replacements[i] = result == op.getOut() ? out : result == op.getLse() ? lse : stats;
+  }
+  return replacements;
 }

@@ -13,6 +13,9 @@ namespace kvc {
 using Replacements = llvm::SmallVector<mlir::Value, 3>;
 
 llvm::FailureOr<Replacements> lowerAttention(kvcache::AttentionOp op, mlir::ImplicitLocOpBuilder &host);
+/// The stats result of attention, in a second pass over the keys with the log-sum-exp known (AttentionStats.cpp).
+llvm::FailureOr<mlir::Value> lowerAttentionStats(kvcache::AttentionOp op, mlir::ImplicitLocOpBuilder &host,
+                                                 tile::ScheduleAttr schedule, mlir::Value lse);
 
 } // namespace kvc
 
