@@ -37,7 +37,8 @@ config.substitutions.append(("%methods", os.path.join(config.kvc_source_root, "m
 python = os.path.join(config.kvc_source_root, ".venv", "bin", "python")
 if os.path.exists(python):
     config.available_features.add("numpy")
-    config.substitutions.append(("%python", python))
+    # Before the %python of lit itself.
+    config.substitutions.insert(0, ("%python", python))
 
 # Models that utils/setup fetched.
 smollm2 = os.path.join(config.kvc_source_root, ".cache", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")

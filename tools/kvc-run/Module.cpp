@@ -1,0 +1,209 @@
+//===- Module.cpp - kvc-run module ----------------------------------------===//
+#include "Module.h"
+
+#include "kvc/InitAll.h"
+#include "kvc/Reference/Reference.h"
+#include "kvc/Support/Npy.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static bool fail(const Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "kvc-run") << message << "\n";
+  return false;
+}
+
+namespace {
+/// Takes arrays from the files of --inputs, in order.
+class Inputs {
+public:
+  explicit Inputs(ArrayRef<std::string> files) : files(files) {}
+
+  FailureOr<NpyArray> next(const Twine &what) {
+    if (files.empty()) {
+      return fail("expects another file in --inputs for " + what + ", but got none"), failure();
+    }
+    llvm::Expected<NpyArray> array = readNpy(files.front());
+    files = files.drop_front();
+    if (!array) {
+      return fail(llvm::toString(array.takeError())), failure();
+    }
+    return std::move(*array);
+  }
+  size_t left() const { return files.size(); }
+
+private:
+  ArrayRef<std::string> files;
+};
+} // namespace
+
+static FailureOr<std::vector<int64_t>> integers(Inputs &inputs, const Twine &what) {
+  FailureOr<NpyArray> array = inputs.next(what);
+  if (failed(array)) {
+    return failure();
+  }
+  if (array->isFloat() || array->shape.size() != 1) {
+    return fail("expects a rank 1 array of integers for " + what + ", but got rank " + Twine(array->shape.size()) +
+                " of " + Twine(array->kind) + Twine(array->itemBytes)),
+           failure();
+  }
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < array->size(); ++i) {
+    values.push_back(array->intAt(i));
+  }
+  return values;
+}
+
+static FailureOr<reference::Batch> batchOf(Inputs &inputs, const Twine &what) {
+  FailureOr<std::vector<int64_t>> offsets = integers(inputs, "query_offsets of " + what);
+  FailureOr<std::vector<int64_t>> sequences = failed(offsets) ? offsets : integers(inputs, "sequences of " + what);
+  FailureOr<std::vector<int64_t>> positions = failed(sequences) ? sequences : integers(inputs, "positions of " + what);
+  if (failed(positions)) {
+    return failure();
+  }
+  return reference::Batch{std::move(*offsets), std::move(*sequences), std::move(*positions)};
+}
+
+static FailureOr<reference::Datum> tensorOf(Inputs &inputs, Type type, const Twine &what) {
+  FailureOr<NpyArray> array = inputs.next(what);
+  if (failed(array)) {
+    return failure();
+  }
+  const bool wantsFloat = isa<FloatType>(getElementTypeOrSelf(type));
+  if (wantsFloat != array->isFloat()) {
+    return fail("expects " + what + " of " + (wantsFloat ? "floating point" : "integers") + ", but got " +
+                Twine(array->kind) + Twine(array->itemBytes)),
+           failure();
+  }
+  const bool scalar = !isa<RankedTensorType>(type);
+  if (scalar && array->size() != 1) {
+    return fail("expects one element for " + what + ", but got " + Twine(array->size())), failure();
+  }
+  if (wantsFloat) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < array->size(); ++i) {
+      values.push_back(array->floatAt(i));
+    }
+    return scalar ? reference::Datum(values[0])
+                  : reference::Datum(reference::Tensor::ofFloats(array->shape, std::move(values)));
+  }
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < array->size(); ++i) {
+    values.push_back(array->intAt(i));
+  }
+  return scalar ? reference::Datum(values[0])
+                : reference::Datum(reference::Tensor::ofInts(array->shape, std::move(values)));
+}
+
+/// The arguments of the function, from the files; caches empty.
+static FailureOr<SmallVector<reference::Datum>> readInputs(const ModuleRun &run, func::FuncOp function) {
+  Inputs files(run.inputs);
+  SmallVector<reference::Datum> inputs(function.getNumArguments());
+  int64_t sequences = 0;
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+    const std::string what = ("argument " + Twine(i) + " of @" + run.function).str();
+    if (isa<kvcache::CacheType>(type)) {
+      continue;
+    }
+    if (isa<kvcache::BatchType>(type)) {
+      FailureOr<reference::Batch> batch = batchOf(files, what);
+      if (failed(batch)) {
+        return failure();
+      }
+      for (int64_t sequence : batch->sequences) {
+        sequences = std::max(sequences, std::min<int64_t>(sequence, 1 << 20) + 1);
+      }
+      inputs[i] = std::move(*batch);
+      continue;
+    }
+    if (!isa<RankedTensorType>(type) && !type.isIntOrIndexOrFloat()) {
+      std::string name;
+      llvm::raw_string_ostream(name) << type;
+      return fail("expects arguments that are tensors, scalars, batches or caches, but got " + what + " of type " +
+                  name),
+             failure();
+    }
+    FailureOr<reference::Datum> tensor = tensorOf(files, type, what);
+    if (failed(tensor)) {
+      return failure();
+    }
+    inputs[i] = std::move(*tensor);
+  }
+  if (files.left()) {
+    return fail("expects " + Twine(run.inputs.size() - files.left()) + " files in --inputs, but got " +
+                Twine(run.inputs.size())),
+           failure();
+  }
+  for (auto [input, type] : llvm::zip(inputs, function.getArgumentTypes())) {
+    if (auto cache = dyn_cast<kvcache::CacheType>(type)) {
+      input = reference::Cache::empty(cache, run.sequences < 0 ? sequences : run.sequences, run.capacity);
+    }
+  }
+  return inputs;
+}
+
+/// A result as an array: f32 in 4 bytes (8 when wide), integers in the bytes of their type.
+static NpyArray arrayOf(const reference::Datum &datum, Type type, bool wide) {
+  Type element = getElementTypeOrSelf(type);
+  if (isa<FloatType>(element)) {
+    const int64_t bytes = wide || element.isF64() ? 8 : element.isF16() ? 2 : 4;
+    return datum.isTensor() ? NpyArray::ofFloats(datum.asTensor().shape, datum.asTensor().floats, bytes)
+                            : NpyArray::ofFloats({}, {datum.asFloat()}, bytes);
+  }
+  const int64_t bits = isa<IndexType>(element) ? 64 : element.getIntOrFloatBitWidth();
+  const int64_t bytes = bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
+  return datum.isTensor() ? NpyArray::ofInts(datum.asTensor().shape, datum.asTensor().ints, bytes)
+                          : NpyArray::ofInts({}, {datum.asInt()}, bytes);
+}
+
+bool kvc::runModule(const ModuleRun &run) {
+  if (!run.reference) {
+    return fail("expects --reference, but got no device that runs modules in this build");
+  }
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  SourceMgrDiagnosticHandler handler(*sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
+  if (!module) {
+    return fail("expects a valid module in " + run.file);
+  }
+  auto function = module->lookupSymbol<func::FuncOp>(run.function);
+  if (!function) {
+    return fail("expects a function @" + run.function + " in " + run.file + ", but got none");
+  }
+  SmallVector<Type> arrays;
+  for (Type type : function.getResultTypes()) {
+    if (isa<RankedTensorType>(type) || type.isIntOrIndexOrFloat()) {
+      arrays.push_back(type);
+    }
+  }
+  if (arrays.size() != run.outputs.size()) {
+    return fail("expects " + Twine(arrays.size()) + " files in --outputs for the tensors and scalars that @" +
+                run.function + " returns, but got " + Twine(run.outputs.size()));
+  }
+  FailureOr<SmallVector<reference::Datum>> inputs = readInputs(run, function);
+  if (failed(inputs)) {
+    return false;
+  }
+  FailureOr<SmallVector<reference::Datum>> results = reference::run(*module, run.function, *inputs);
+  if (failed(results)) {
+    return false;
+  }
+  size_t next = 0;
+  for (auto [result, type] : llvm::zip(*results, function.getResultTypes())) {
+    if (!isa<RankedTensorType>(type) && !type.isIntOrIndexOrFloat()) {
+      continue;
+    }
+    if (llvm::Error error = writeNpy(run.outputs[next++], arrayOf(result, type, run.wide))) {
+      return fail(llvm::toString(std::move(error)));
+    }
+  }
+  return true;
+}

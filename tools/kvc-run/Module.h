@@ -1,0 +1,27 @@
+//===- Module.h - kvc-run module --------------------------------*- C++ -*-===//
+#ifndef KVC_TOOLS_KVC_RUN_MODULE_H
+#define KVC_TOOLS_KVC_RUN_MODULE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+/// The command line of `kvc-run module`.
+struct ModuleRun {
+  std::string file, function;
+  std::vector<std::string> inputs, outputs;
+  bool reference = false;
+  /// -1: as many as the batches of the inputs name.
+  int64_t sequences = -1;
+  int64_t capacity = 4096;
+  bool wide = false;
+};
+
+/// Runs it; false after an error, which is on stderr.
+bool runModule(const ModuleRun &run);
+
+} // namespace kvc
+
+#endif // KVC_TOOLS_KVC_RUN_MODULE_H
