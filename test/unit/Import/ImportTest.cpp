@@ -4,7 +4,7 @@
 // model.
 //
 //===----------------------------------------------------------------------===//
-#include "gguf/Builder.h"
+#include "SmallModel.h"
 #include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "kvc/Import/GGUF.h"
 #include "kvc/InitAll.h"
@@ -22,66 +22,7 @@ using ::testing::Not;
 namespace {
 
 using kvc::gguf::test::Builder;
-
-constexpr int64_t f32Id = 0, q4_1Id = 3, q8_0Id = 8, iq4_xsId = 23;
-
-/// A model of two layers: width 32, 4 heads and 2 KV heads of 8 channels, FFN 64, vocabulary 5.
-struct Model {
-  std::string architecture = "llama";
-  uint32_t layers = 2, heads = 4, kvHeads = 2;
-  bool untied = false;
-  uint32_t embeddingType = q8_0Id;
-  std::string without;                 ///< a tensor to leave out
-  std::function<void(Builder &)> more; ///< further keys and tensors
-  uint64_t keyDim = 8;                 ///< channels of a query or key head
-  uint64_t queryRows = 0;              ///< 0: as they should be
-
-  std::string bytes() const {
-    Builder b;
-    b.key("general.architecture", architecture.c_str());
-    b.key("llama.block_count", layers);
-    b.key("llama.embedding_length", uint32_t(32));
-    b.key("llama.feed_forward_length", uint32_t(64));
-    b.key("llama.attention.head_count", heads);
-    b.key("llama.attention.head_count_kv", kvHeads);
-    b.key("llama.context_length", uint32_t(128));
-    b.key("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    b.key("llama.rope.freq_base", 50000.0f);
-    if (keyDim != 8) {
-      b.key("llama.attention.key_length", uint32_t(keyDim));
-    }
-    if (more) {
-      more(b);
-    }
-    auto tensor = [&](const std::string &name, const std::vector<uint64_t> &dims, uint32_t type) {
-      if (name == without) {
-        return;
-      }
-      const kvc::gguf::BlockFormat &format = *kvc::gguf::findBlockFormat(type);
-      uint64_t values = dims.size() == 1 ? dims[0] : dims[0] * dims[1];
-      b.tensor(name, dims, type,
-               std::string((values + format.valuesPerBlock - 1) / format.valuesPerBlock * format.bytesPerBlock, '\0'));
-    };
-    tensor("token_embd.weight", {32, 5}, embeddingType);
-    tensor("output_norm.weight", {32}, f32Id);
-    if (untied) {
-      tensor("output.weight", {32, 5}, f32Id);
-    }
-    for (int i = 0; i < 2; ++i) {
-      std::string prefix = "blk." + std::to_string(i) + ".";
-      tensor(prefix + "attn_norm.weight", {32}, f32Id);
-      tensor(prefix + "attn_q.weight", {32, queryRows ? queryRows : 4 * keyDim}, q4_1Id);
-      tensor(prefix + "attn_k.weight", {32, 2 * keyDim}, q4_1Id);
-      tensor(prefix + "attn_v.weight", {32, 16}, q8_0Id);
-      tensor(prefix + "attn_output.weight", {32, 32}, q4_1Id);
-      tensor(prefix + "ffn_norm.weight", {32}, f32Id);
-      tensor(prefix + "ffn_gate.weight", {32, 64}, q4_1Id);
-      tensor(prefix + "ffn_up.weight", {32, 64}, q4_1Id);
-      tensor(prefix + "ffn_down.weight", {64, 32}, q4_1Id);
-    }
-    return b.finish();
-  }
-};
+using kvc::test::Model;
 
 class Import : public ::testing::Test {
 protected:
@@ -205,7 +146,9 @@ TEST_F(Import, NamesWhatItDoesNotUnderstand) {
   expectError(with([](Model &m) { m.queryRows = 31; }), "shape 32x32 (rows x columns) for tensor "
                                                         "'blk.0.attn_q.weight', but got 31x32");
   expectError(with([](Model &m) {
-                m.more = [](Builder &b) { b.tensor("blk.0.attn_q.bias", {32}, f32Id, std::string(128, '\0')); };
+                m.more = [](Builder &b) {
+                  b.tensor("blk.0.attn_q.bias", {32}, kvc::test::f32Id, std::string(128, '\0'));
+                };
               }),
               "'blk.0.attn_q.bias'");
   expectError(key("yarn", "llama.rope.scaling.type"), "'llama.rope.scaling.type'");
@@ -227,7 +170,7 @@ TEST_F(Import, NamesTensorTypes) {
   b.key("llama.embedding_length", uint32_t(256));
   b.key("llama.feed_forward_length", uint32_t(256));
   b.key("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-  b.tensor("token_embd.weight", {256, 1}, iq4_xsId, std::string(136, '\0'));
+  b.tensor("token_embd.weight", {256, 1}, kvc::test::iq4_xsId, std::string(136, '\0'));
   bytes = b.finish();
   auto file = kvc::gguf::File::parse(kvc::gguf::test::asBytes(bytes), "small.gguf");
   ASSERT_TRUE(file.ok()) << file.message();
