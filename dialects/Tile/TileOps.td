@@ -207,7 +207,7 @@ class Tile_SlotOp<string mnemonic, list<Trait> traits> : Tile_Op<mnemonic, trait
 def Tile_LoadSlotOp : Tile_SlotOp<"load_slot", [MemoryEffects<[MemRead]>]> {
   let summary = "decodes channels of one slot's key or value";
   let description = [{
-    Channels `channel .. channel + n - 1` of a slot in `part`.
+    Channels `channel .. channel + n - 1` of a slot in `part`: a whole row, whole groups, or one channel.
     ```mlir
     %x = tile.load_slot k pages %c[%sequence, %head, %slot, %channel] : !kv -> vector<32xf32>
     ```
@@ -224,6 +224,7 @@ def Tile_StoreSlotOp : Tile_SlotOp<"store_slot", [MemoryEffects<[MemWrite]>]> {
   let summary = "encodes channels of one slot's key or value";
   let description = [{
     For the tail, floating point formats, and integer formats with `axis = token` (then n is a whole number of groups, aligned).
+    Where formats share bytes between slots, the bits of other slots stay.
     ```mlir
     tile.store_slot v pages %x, %c[%sequence, %head, %slot, %channel] : vector<32xf32>, !kv
     ```
@@ -232,6 +233,22 @@ def Tile_StoreSlotOp : Tile_SlotOp<"store_slot", [MemoryEffects<[MemWrite]>]> {
                        KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$slot, Index:$channel);
   let assemblyFormat = [{
     $plane $part $value `,` $cache `[` $sequence `,` $head `,` $slot `,` $channel `]` attr-dict `:` type($value) `,` type($cache)
+  }];
+}
+
+def Tile_LoadGroupOp : Tile_SlotOp<"load_group", [MemoryEffects<[MemRead]>]> {
+  let summary = "decodes one channel of consecutive slots";
+  let description = [{
+    Slots `slot .. slot + n - 1`, slot a multiple of n; in pages the slots lie in one page.
+    ```mlir
+    %x = tile.load_group k tail %c[%sequence, %head, %slot, %channel] : !kv -> vector<32xf32>
+    ```
+  }];
+  let arguments = (ins KVCache_PlaneAttr:$plane, Tile_PartAttr:$part, KVCache_CacheType:$cache, Index:$sequence,
+                       Index:$head, Index:$slot, Index:$channel);
+  let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = [{
+    $plane $part $cache `[` $sequence `,` $head `,` $slot `,` $channel `]` attr-dict `:` type($cache) `->` type($result)
   }];
 }
 
@@ -253,6 +270,7 @@ def Tile_StoreGroupOp : Tile_SlotOp<"store_group", [MemoryEffects<[MemWrite]>]> 
 def Tile_LoadNumberOp : Tile_SlotOp<"load_number", [MemoryEffects<[MemRead]>]> {
   let summary = "the stored position (i32), score or norm (f32) of a slot";
   let description = [{
+    The position is the slot's index in a cache without stored positions.
     ```mlir
     %p = tile.load_number position %c[%sequence, %head, %slot] : !kv -> i32
     ```

@@ -35,11 +35,34 @@ struct PlaneLayout {
   /// Bytes of one scale or zero; 0 without scales. `zeros` is -1 for symmetric formats.
   int64_t scaleBytes;
 
+  // The formulas hold for any type of index with + * / %: for numbers, and for values that emit code.
+
+  /// Units of a plain row.
+  int64_t rowUnits() const { return (channels + pack - 1) / pack; }
   /// Number of unit (before the element within it) that holds (slot, channel).
-  int64_t unitOf(int64_t slot, int64_t channel) const;
-  int64_t elementOf(int64_t slot, int64_t channel) const;
+  template <typename Index> Index unitOf(Index slot, Index channel) const {
+    if (!packed) {
+      return slot * rowUnits() + channel / pack;
+    }
+    if (plane == kvcache::Plane::K) {
+      return ((slot / lanes) * (channels / pack) + channel / pack) * lanes + slot % lanes;
+    }
+    return (slot / pack) * channels + channel;
+  }
+  template <typename Index> Index elementOf(Index slot, Index channel) const {
+    return packed && plane == kvcache::Plane::V ? slot % pack : channel % pack;
+  }
   /// Index of the scale (and zero) of (slot, channel).
-  int64_t scaleOf(int64_t slot, int64_t channel) const;
+  template <typename Index> Index scaleOf(Index slot, Index channel) const {
+    int64_t group = format.getGroup();
+    if (format.getAxis() == kvcache::Axis::Channel) {
+      return slot / group * channels + channel;
+    }
+    if (packed && plane == kvcache::Plane::K) {
+      return ((slot / lanes) * (channels / group) + channel / group) * lanes + slot % lanes;
+    }
+    return slot * (channels / group) + channel / group;
+  }
   int64_t scaleCount() const;
   int64_t codeBytes() const;
 };

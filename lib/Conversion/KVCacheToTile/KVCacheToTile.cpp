@@ -46,6 +46,8 @@ struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<Conver
   /// The values for the op's results; none for an op that stays in the plan.
   static FailureOr<Replacements> lower(Operation *op, ImplicitLocOpBuilder &host) {
     return llvm::TypeSwitch<Operation *, FailureOr<Replacements>>(op)
+        .Case([&](RopeOp op) { return lowerRope(op, host); })
+        .Case([&](AppendOp op) { return lowerAppend(op, host); })
         .Case([&](AttentionOp op) { return lowerAttention(op, host); })
         .Case([&](WeightOp) { return Replacements(); })
         .Case([&](ForkOp) { return Replacements(); })

@@ -1,6 +1,7 @@
 //===- KernelBuilder.cpp - Makes a kernel and its dispatch ----------------===//
 #include "KernelBuilder.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -50,3 +51,27 @@ Value kvc::createEmpty(ImplicitLocOpBuilder &host, RankedTensorType type, ValueR
 Value kvc::createIndex(ImplicitLocOpBuilder &b, int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 Value kvc::createAdd(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::AddIOp::create(b, x, y); }
 Value kvc::createMul(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MulIOp::create(b, x, y); }
+
+static scf::ForOp createLoop(ImplicitLocOpBuilder &b, Value from, Value to, int64_t step, ValueRange carried) {
+  return scf::ForOp::create(b, from, to, createIndex(b, step), carried);
+}
+
+void kvc::createFor(ImplicitLocOpBuilder &b, Value from, Value to, int64_t step, function_ref<void(Value)> body) {
+  auto loop = createLoop(b, from, to, step, {});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+void kvc::createFor(ImplicitLocOpBuilder &b, Value from, Value to, function_ref<void(Value)> body) {
+  createFor(b, from, to, 1, body);
+}
+
+Value kvc::createFor(ImplicitLocOpBuilder &b, Value from, Value to, Value start,
+                     function_ref<Value(Value, Value)> body) {
+  auto loop = createLoop(b, from, to, 1, start);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  scf::YieldOp::create(b, body(loop.getInductionVar(), loop.getRegionIterArg(0)));
+  return loop.getResult(0);
+}

@@ -43,6 +43,15 @@ mlir::Value createIndex(mlir::ImplicitLocOpBuilder &b, int64_t value);
 mlir::Value createAdd(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Value y);
 mlir::Value createMul(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Value y);
 
+/// `for (i = from; i < to; i += step) body(i)`.
+void createFor(mlir::ImplicitLocOpBuilder &b, mlir::Value from, mlir::Value to, int64_t step,
+               llvm::function_ref<void(mlir::Value i)> body);
+void createFor(mlir::ImplicitLocOpBuilder &b, mlir::Value from, mlir::Value to,
+               llvm::function_ref<void(mlir::Value i)> body);
+/// The same with step 1 and a value that goes from one turn to the next; returns the last.
+mlir::Value createFor(mlir::ImplicitLocOpBuilder &b, mlir::Value from, mlir::Value to, mlir::Value start,
+                      llvm::function_ref<mlir::Value(mlir::Value i, mlir::Value carried)> body);
+
 } // namespace kvc
 
 #endif // KVC_LIB_CONVERSION_KVCACHETOTILE_KERNELBUILDER_H

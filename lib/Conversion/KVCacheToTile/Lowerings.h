@@ -12,6 +12,8 @@ namespace kvc {
 
 using Replacements = llvm::SmallVector<mlir::Value, 3>;
 
+llvm::FailureOr<Replacements> lowerRope(kvcache::RopeOp op, mlir::ImplicitLocOpBuilder &host);
+llvm::FailureOr<Replacements> lowerAppend(kvcache::AppendOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerAttention(kvcache::AttentionOp op, mlir::ImplicitLocOpBuilder &host);
 /// The stats result of attention, in a second pass over the keys with the log-sum-exp known (AttentionStats.cpp).
 llvm::FailureOr<mlir::Value> lowerAttentionStats(kvcache::AttentionOp op, mlir::ImplicitLocOpBuilder &host,

@@ -3,12 +3,14 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace kvc;
 using namespace kvc::kvcache;
 
-/// A scale is never below this when it divides (docs/spec/formats.md).
+/// A scale is never below this (docs/spec/formats.md), though its type may round it to 0 in memory.
 static constexpr float smallestScale = 1e-8f;
 
 /// `type` itself, or a vector of it with the shape of `like`.
@@ -174,27 +176,45 @@ QuantizedGroup kvc::quantizeGroup(ImplicitLocOpBuilder &b, FormatAttr format, Va
   QuantizedGroup group;
   Value range, centred = values;
   float lowest, highest;
+  // Reductions that keep NaN: NaN and infinities spoil their group, and nothing else.
   if (format.getSymmetric()) {
-    lowest = -static_cast<float>(1ll << (bits - 1));
     highest = static_cast<float>((1ll << (bits - 1)) - 1);
-    range = reduce(vector::CombiningKind::MAXNUMF, math::AbsFOp::create(b, values));
+    lowest = -highest;
+    range = reduce(vector::CombiningKind::MAXIMUMF, math::AbsFOp::create(b, values));
   } else {
     lowest = 0;
     highest = static_cast<float>((1ll << bits) - 1);
-    Value low = reduce(vector::CombiningKind::MINNUMF, values);
-    range = arith::SubFOp::create(b, reduce(vector::CombiningKind::MAXNUMF, values), low);
+    Value low = reduce(vector::CombiningKind::MINIMUMF, values);
+    range = arith::SubFOp::create(b, reduce(vector::CombiningKind::MAXIMUMF, values), low);
     group.zero = encodeFloat(b, low, format.getScale());
+  }
+  group.scale = encodeFloat(b, divide(range, highest), format.getScale());
+  auto isFinite = [&](Value x) {
+    Value size = math::AbsFOp::create(b, decodeFloat(b, x));
+    Value infinity = splatFloat(b, b.getF32Type(), std::numeric_limits<float>::infinity());
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, size, infinity).getResult();
+  };
+  Value nan = arith::ConstantOp::create(b, b.getFloatAttr(format.getScale(), std::nan("")));
+  Value finite = isFinite(group.scale);
+  if (group.zero) {
+    finite = arith::AndIOp::create(b, finite, isFinite(group.zero));
+    group.zero = arith::SelectOp::create(b, finite, group.zero, nan);
     Value zero = vector::BroadcastOp::create(b, type, decodeFloat(b, group.zero));
     centred = arith::SubFOp::create(b, values, zero);
   }
-  group.scale = encodeFloat(b, divide(range, highest), format.getScale());
-  Value scale = arith::MaxNumFOp::create(b, decodeFloat(b, group.scale), splatFloat(b, b.getF32Type(), smallestScale));
+  group.scale = arith::SelectOp::create(b, finite, group.scale, nan);
+  Value scale = decodeScale(b, group.scale);
   Value quotient = arith::DivFOp::create(b, centred, vector::BroadcastOp::create(b, type, scale));
   Value code = math::RoundEvenOp::create(b, quotient);
   // maxnum takes the bound for NaN, so that every code is a number.
   code = arith::MaxNumFOp::create(b, code, splatFloat(b, type, lowest));
   group.codes = arith::MinNumFOp::create(b, code, splatFloat(b, type, highest));
   return group;
+}
+
+Value kvc::decodeScale(ImplicitLocOpBuilder &b, Value scale) {
+  Value value = decodeFloat(b, scale);
+  return arith::MaximumFOp::create(b, value, splatFloat(b, value.getType(), smallestScale));
 }
 
 Value kvc::dequantize(ImplicitLocOpBuilder &b, Value codes, Value scale, Value zero) {

@@ -44,6 +44,8 @@ struct QuantizedGroup {
 };
 /// Quantises a vector<group x f32> as an integer format says. Codes come as f32.
 QuantizedGroup quantizeGroup(mlir::ImplicitLocOpBuilder &b, kvcache::FormatAttr format, mlir::Value values);
+/// f32 from stored scales: never below the smallest scale of the formats.
+mlir::Value decodeScale(mlir::ImplicitLocOpBuilder &b, mlir::Value scale);
 /// code * scale + zero in f32 on vectors of one shape; a null zero is none.
 mlir::Value dequantize(mlir::ImplicitLocOpBuilder &b, mlir::Value codes, mlir::Value scale, mlir::Value zero);
 

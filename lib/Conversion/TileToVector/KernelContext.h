@@ -72,9 +72,13 @@ mlir::Value loadBytes(mlir::ImplicitLocOpBuilder &b, mlir::Value bytes, mlir::Va
 /// Stores a vector at byte offset `offset` of a memref<?xi8>, with no alignment assumed.
 void storeBytes(mlir::ImplicitLocOpBuilder &b, mlir::Value vector, mlir::Value bytes, mlir::Value offset);
 
-/// Lowers one op of the tile dialect that is about single slots, numbers and counters (SlotOps.cpp); false when it is
+/// Lowers one op of the tile dialect that is about batches, counters and numbers (SlotOps.cpp); false when it is
 /// another op.
 llvm::FailureOr<bool> lowerSlotOp(mlir::Operation *op, KernelContext &context);
+
+/// Lowers one op that loads or stores keys and values of a slot or a group of slots (SlotValues.cpp); false when it is
+/// another op.
+llvm::FailureOr<bool> lowerSlotValue(mlir::Operation *op, KernelContext &context);
 
 /// Lowers the tile-valued operations of a kernel (Tiles.cpp).
 llvm::LogicalResult lowerTiles(KernelContext &context);

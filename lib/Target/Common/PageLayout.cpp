@@ -10,35 +10,10 @@ static constexpr int64_t pageAlignment = 64;
 /// Planes start at multiples of this, so that no scale or number is misaligned.
 static constexpr int64_t planeAlignment = 4;
 
-int64_t PlaneLayout::unitOf(int64_t slot, int64_t channel) const {
-  if (!packed) {
-    return slot * llvm::divideCeil(channels, pack) + channel / pack;
-  }
-  if (plane == Plane::K) {
-    return ((slot / lanes) * (channels / pack) + channel / pack) * lanes + slot % lanes;
-  }
-  return (slot / pack) * channels + channel;
-}
-
-int64_t PlaneLayout::elementOf(int64_t slot, int64_t channel) const {
-  return packed && plane == Plane::V ? slot % pack : channel % pack;
-}
-
-int64_t PlaneLayout::scaleOf(int64_t slot, int64_t channel) const {
-  int64_t group = format.getGroup();
-  if (format.getAxis() == Axis::Channel) {
-    return slot / group * channels + channel;
-  }
-  if (packed && plane == Plane::K) {
-    return ((slot / lanes) * (channels / group) + channel / group) * lanes + slot % lanes;
-  }
-  return slot * (channels / group) + channel / group;
-}
-
 int64_t PlaneLayout::scaleCount() const { return format.isInteger() ? slots * channels / format.getGroup() : 0; }
 
 int64_t PlaneLayout::codeBytes() const {
-  int64_t units = packed ? slots * channels / pack : slots * llvm::divideCeil(channels, pack);
+  int64_t units = packed ? slots * channels / pack : slots * rowUnits();
   return units * unitBytes;
 }
 
