@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kvc::tile;
@@ -31,6 +32,15 @@ LogicalResult DispatchOp::verify() {
   return success();
 }
 
+/// Arguments of a lowered kernel for one operand (docs/contracts/kernel-abi.md).
+static size_t kernelArrays(Type type) {
+  return llvm::TypeSwitch<Type, size_t>(type)
+      .Case<kvc::kvcache::CacheType>([](auto) { return 6; })
+      .Case<kvc::kvcache::BatchType>([](auto) { return 3; })
+      .Case<kvc::kvcache::SelectionType>([](auto) { return 2; })
+      .Default([](Type) { return 1; });
+}
+
 LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
   // C2
@@ -38,11 +48,15 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError() << "expects the name of a function with the attribute " << TileDialect::kernelAttr
                          << ", but got " << getKernelAttr();
   }
-  // C3
-  size_t want = getInputs().size() + getOutputs().size() + 1;
-  if (kernel.getNumArguments() != want) {
-    return emitOpError() << "expects a kernel of " << want << " arguments (inputs, outputs, item), but got "
-                         << kernel.getNumArguments();
+  // C3: operands as they are, or as the arrays that a lowered kernel takes for them.
+  size_t operands = 1, arrays = 1;
+  for (Value operand : llvm::concat<const Value>(getInputs(), getOutputs())) {
+    operands += 1;
+    arrays += kernelArrays(operand.getType());
+  }
+  if (kernel.getNumArguments() != operands && kernel.getNumArguments() != arrays) {
+    return emitOpError() << "expects a kernel of " << operands << " arguments (inputs, outputs, item), or " << arrays
+                         << " once lowered, but got " << kernel.getNumArguments();
   }
   return success();
 }
