@@ -390,7 +390,17 @@ void Cache::truncateLocked(int64_t sequence, int64_t length) {
 }
 
 void Cache::clearLocked(int64_t sequence) {
-  truncateLocked(sequence, 0);
+  // Does not read lengths: a kernel that failed may have left any number.
+  int64_t perSequence = cacheSpec->tablesPerSequence;
+  for (int64_t table = sequence * perSequence; table < (sequence + 1) * perSequence; ++table) {
+    for (int64_t page = 0; page < tableColumns && row(table)[page] >= 0; ++page) {
+      cachePool->pages.drop(std::exchange(row(table)[page], -1));
+    }
+    if (tailData[table] >= 0) {
+      cachePool->tails.drop(std::exchange(tailData[table], -1));
+    }
+    lengthData[table] = sealedData[table] = 0;
+  }
   appendedCount[size_t(sequence)] = 0;
   broken[size_t(sequence)] = 0;
 }

@@ -41,7 +41,7 @@ struct CacheOptions {
 struct CacheStatistics {
   int64_t pagesUsed = 0, pagesCapacity = 0;
   int64_t tailsUsed = 0, tailsCapacity = 0;
-  int64_t slotsUsed = 0;       ///< over all tables, shared slots counted each time
+  int64_t slotsUsed = 0;       ///< over all tables, shared slots counted each time, incomplete sequences not
   double bytesUsed = 0;        ///< slots in pages and tails with scales, shared ones once, and tables; no padding
   uint64_t bytesAllocated = 0; ///< pages and tails in use as they lie in the pools, and all tables
 };

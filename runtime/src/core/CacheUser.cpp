@@ -95,7 +95,7 @@ CacheStatistics Cache::statistics() const {
   int64_t tableEntries = 0;
   for (int64_t table = 0; table < tables(); ++table) {
     int64_t length = lengthData[table], sealed = sealedData[table];
-    if (length == 0) {
+    if (length == 0 || broken[size_t(table / cacheSpec->tablesPerSequence)]) {
       continue;
     }
     result.slotsUsed += length;
