@@ -1,5 +1,6 @@
 //===- kvc-run.cpp - Runs modules -----------------------------------------===//
 #include "Module.h"
+#include "Tokenize.h"
 
 #include <CLI/CLI.hpp>
 
@@ -29,6 +30,22 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   module->add_flag("--f64", run.wide, "with --reference: write floating point results as they are, in f64");
 
+  kvc::TokenizeRun tokenizeRun;
+  CLI::App *tokenize = app.add_subcommand("tokenize", "text to token ids and back, with the tokenizer of a model");
+  tokenize->add_option("model", tokenizeRun.model, "the model (.gguf)")->required();
+  CLI::Option_group *source = tokenize->add_option_group("source");
+  CLI::Option *text = source->add_option("--text", tokenizeRun.text, "the text");
+  source->add_option("--text-file", tokenizeRun.textFile, "a file with the text");
+  source->add_option("--ids", tokenizeRun.idsFile, "a JSON file with token ids: prints their text");
+  source->require_option(1);
+  tokenize->add_flag("--special", tokenizeRun.special, "texts of control tokens become those tokens");
+  tokenize->add_flag("--chat", tokenizeRun.chat, "the text is a user's turn: use the model's chat template");
+  tokenize->add_flag("--json", tokenizeRun.json, "print {\"ids\": [...]}, or {\"text\": ...} for --ids");
+
   CLI11_PARSE(app, argc, argv);
+  if (tokenize->parsed()) {
+    tokenizeRun.hasText = text->count() > 0;
+    return kvc::runTokenize(tokenizeRun) ? 0 : 1;
+  }
   return kvc::runModule(run) ? 0 : 1;
 }
