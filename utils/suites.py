@@ -49,6 +49,8 @@ ASAN = {
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 
+TSAN = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
+
 # Fast ones first. Budgets are minutes on two cores.
 BUILD_MINUTES = 15
 SUITES = [
@@ -56,7 +58,9 @@ SUITES = [
     Suite("style",       "script", "utils/style",            2,   10),
     Suite("unit",        "ctest",  "^unit$",                 3,   10),
     Suite("lit",         "lit",    "test",                   3,   10),
+    Suite("conformance", "ctest",  "^cts$",                  2,   10),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
+    Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30),
 ]
 
