@@ -35,7 +35,7 @@ public:
   }
 
 private:
-  Status located(Status status, int line) const {
+  Status located(const Status &status, int line) const {
     return status.message().starts_with("chat template, ") ? status : error(status.code(), line, status.message());
   }
 
@@ -52,7 +52,7 @@ private:
     for (const Node &node : nodes) {
       KVC_RETURN_IF_ERROR(step(node.line));
       if (Status status = statement(node); !status.ok()) {
-        return located(std::move(status), node.line);
+        return located(status, node.line);
       }
     }
     return {};
