@@ -86,6 +86,9 @@ static FailureOr<int64_t> extentOf(Operation *op, int64_t fixed, const Cache &ca
   return fixed;
 }
 
+/// The larger of two scores; NaN when one of them is.
+static double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? a + b : std::max(a, b); }
+
 static double dot(ArrayRef<double> a, ArrayRef<double> b) {
   double sum = 0;
   for (auto [x, y] : llvm::zip_equal(a, b)) {
@@ -332,7 +335,7 @@ static LogicalResult evalAttention(Evaluator &evaluator, AttentionOp op, Operand
     }
     double top = -infinity;
     for (const Visible &v : visible) {
-      top = std::isnan(v.score) ? v.score : std::max(top, v.score);
+      top = larger(top, v.score);
     }
     // A row that sees nothing, or only scores of -inf, keeps out = 0 and lse = -inf.
     if (top == -infinity) {
@@ -426,7 +429,7 @@ static LogicalResult evalOnlineAttention(Evaluator &evaluator, OnlineAttentionOp
     double &top = max.at({row.index, row.head}), &total = sum.at({row.index, row.head});
     double newTop = top;
     for (const Visible &v : visible) {
-      newTop = std::isnan(v.score) ? v.score : std::max(newTop, v.score);
+      newTop = larger(newTop, v.score);
     }
     if (newTop == -infinity) {
       return success();
@@ -466,7 +469,7 @@ static LogicalResult evalMergeStates(MergeStatesOp op, Operands operands, Result
   for (int64_t i = 0; i < lse.size(); ++i) {
     double top = -infinity, total = 0;
     for (size_t s = 1; s < operands.size(); s += 2) {
-      top = std::max(top, operands[s].asTensor().floats[i]);
+      top = larger(top, operands[s].asTensor().floats[i]);
     }
     if (top == -infinity) {
       continue;
@@ -476,9 +479,12 @@ static LogicalResult evalMergeStates(MergeStatesOp op, Operands operands, Result
     }
     lse.floats[i] = top + std::log(total);
     for (size_t s = 0; s < operands.size(); s += 2) {
-      const double weight = std::exp(operands[s + 1].asTensor().floats[i] - lse.floats[i]);
-      // A state of no keys has weight 0, whatever its out holds.
-      for (int64_t c = 0; weight != 0 && c < channels; ++c) {
+      const double stateLse = operands[s + 1].asTensor().floats[i];
+      if (stateLse == -infinity) {
+        continue; // a state of no keys, whatever its out holds
+      }
+      const double weight = std::exp(stateLse - lse.floats[i]);
+      for (int64_t c = 0; c < channels; ++c) {
         out.floats[i * channels + c] += weight * operands[s].asTensor().floats[i * channels + c];
       }
     }

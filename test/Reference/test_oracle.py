@@ -1,0 +1,68 @@
+# The oracle of lib/Reference against the independent one in NumPy, over random programs.
+"""Run one case: python -m pytest test/Reference/test_oracle.py -k 'program and 17]'. KVC_LONG_TESTS=1 runs more."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cases import Program  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+KVC_RUN = Path(os.environ.get("KVC_RUN", ROOT / "build" / "bin" / "kvc-run"))
+CASES = 3000 if os.environ.get("KVC_LONG_TESTS") else 200
+
+
+def run(program, folder):
+    """Results of `kvc-run module --reference`, as it holds them, in f64."""
+    (folder / "f.mlir").write_text("// A random program.\n" + program.text())
+    inputs, outputs = [], []
+    for i, array in enumerate(program.arguments):
+        inputs.append(str(folder / f"in{i}.npy"))
+        np.save(inputs[-1], array)
+    outputs = [str(folder / f"out{i}.npy") for i in range(len(program.results))]
+    command = [str(KVC_RUN), "module", str(folder / "f.mlir"), "--function", "f", "--inputs", ",".join(inputs),
+               "--outputs", ",".join(outputs), "--reference", "--f64", "--sequences", "3"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [np.load(path) for path in outputs]
+
+
+def compare(program, got):
+    for (name, _, want, exact), value in zip(program.results, got):
+        tolerance = 0 if exact else 1e-9
+        np.testing.assert_allclose(value, want, rtol=tolerance, atol=tolerance, equal_nan=True, err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_program(seed, tmp_path):
+    program = Program(seed)
+    compare(program, run(program, tmp_path))
+
+
+def test_everything_is_met():
+    """The programs together use every operation and option often enough to mean something."""
+    met = Counter(kind for seed in range(CASES) for kind in Program(seed).used)
+    wanted = ("append attention online_attention merge_states topk truncate seal fork requantize import evict compact "
+              "rebase tree sink_logits").split()
+    wanted += [f"accumulate {u}" for u in ("add", "decay", "max", "replace")]
+    wanted += [f"stat {s}" for s in ("sum", "max", "count")]
+    wanted += [f"score {s}" for s in ("bound", "dot", "key_norm", "plane")]
+    wanted += [f"score region {s}" for s in ("soft_cap", "alibi", "capture", "cut")]
+    assert all(met[kind] >= 5 for kind in wanted), {kind: met[kind] for kind in wanted}
+
+
+def test_comparison_sees_a_difference(tmp_path):
+    """A result that is off by one part in a million fails."""
+    program = Program(0)
+    got = run(program, tmp_path)
+    compare(program, got)
+    index = next(i for i, x in enumerate(got) if np.isfinite(x).any() and np.abs(x[np.isfinite(x)]).max() > 0)
+    got[index] = got[index] * (1 + 1e-6)
+    with pytest.raises(AssertionError):
+        compare(program, got)
