@@ -171,32 +171,6 @@ def Tile_SetCounterOp : Tile_Op<"set_counter", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$counter $cache `[` $sequence `,` $head `]` `,` $value attr-dict `:` type($cache)";
 }
 
-def Tile_SelectedCountOp : Tile_Op<"selected_count", [Pure]> {
-  let summary = "length of a list of a selection";
-  let description = [{
-    List = entry * KV heads + head.
-    ```mlir
-    %n = tile.selected_count %s[%list] : !kvcache.selection<page>
-    ```
-  }];
-  let arguments = (ins KVCache_SelectionType:$selection, Index:$list);
-  let results = (outs Index:$result);
-  let assemblyFormat = "$selection `[` $list `]` attr-dict `:` qualified(type($selection))";
-}
-
-def Tile_SelectedOp : Tile_Op<"selected", [Pure]> {
-  let summary = "a page or slot of a list of a selection";
-  let description = [{
-    The `index`-th of the list, below its `selected_count`.
-    ```mlir
-    %page = tile.selected %s[%list, %i] : !kvcache.selection<page>
-    ```
-  }];
-  let arguments = (ins KVCache_SelectionType:$selection, Index:$list, Index:$index);
-  let results = (outs Index:$result);
-  let assemblyFormat = "$selection `[` $list `,` $index `]` attr-dict `:` qualified(type($selection))";
-}
-
 //===----------------------------------------------------------------------===//
 // Kernels: single slots
 //===----------------------------------------------------------------------===//
@@ -265,6 +239,18 @@ def Tile_StoreGroupOp : Tile_SlotOp<"store_group", [MemoryEffects<[MemWrite]>]> 
   let assemblyFormat = [{
     $plane $value `,` $cache `[` $sequence `,` $head `,` $slot `,` $channel `]` attr-dict `:` type($value) `,` type($cache)
   }];
+}
+
+def Tile_MoveSlotOp : Tile_SlotOp<"move_slot", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "copies a slot's key and value to another slot in the pages, as they are stored";
+  let description = [{
+    Codes, scales and zeros are copied bit by bit. Not for formats whose scales are shared between slots.
+    ```mlir
+    tile.move_slot %c[%sequence, %head] from %a to %b : !kv
+    ```
+  }];
+  let arguments = (ins KVCache_CacheType:$cache, Index:$sequence, Index:$head, Index:$from, Index:$to);
+  let assemblyFormat = "$cache `[` $sequence `,` $head `]` `from` $from `to` $to attr-dict `:` type($cache)";
 }
 
 def Tile_LoadNumberOp : Tile_SlotOp<"load_number", [MemoryEffects<[MemRead]>]> {

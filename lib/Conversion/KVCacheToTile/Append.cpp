@@ -108,17 +108,15 @@ FailureOr<Replacements> kvc::lowerAppend(AppendOp op, ImplicitLocOpBuilder &host
   }
   cache = kernel.dispatch(createMul(host, createMul(host, entries, heads), blocks))[0];
 
-  KernelBuilder advance(host, "advance", {batch}, {cache});
-  {
-    ImplicitLocOpBuilder &b = advance.body;
-    Table table = createTableOfItem(b, type, advance.input(0), advance.output(0), advance.item);
-    auto range = QueryRangeOp::create(b, advance.input(0), table.entry);
-    Value old = CounterOp::create(b, Counter::Length, table.cache, table.sequence, table.head);
-    Value length = createAdd(b, old, arith::SubIOp::create(b, range.getEnd(), range.getBegin()));
-    if (type.isRing()) {
-      length = arith::MinUIOp::create(b, length, createIndex(b, type.getSinks() + type.getWindow()));
-    }
-    createCounters(b, table, length);
-  }
-  return Replacements(advance.dispatch(createMul(host, entries, createIndex(host, type.getTablesPerSequence()))));
+  return Replacements{
+      createCounterUpdate(host, "advance", {}, batch, cache, [&](KernelBuilder &advance, const Table &table) {
+        ImplicitLocOpBuilder &b = advance.body;
+        auto range = QueryRangeOp::create(b, advance.input(0), table.entry);
+        Value old = CounterOp::create(b, Counter::Length, table.cache, table.sequence, table.head);
+        Value length = createAdd(b, old, arith::SubIOp::create(b, range.getEnd(), range.getBegin()));
+        if (type.isRing()) {
+          length = arith::MinUIOp::create(b, length, createIndex(b, type.getSinks() + type.getWindow()));
+        }
+        return Counters{length};
+      })};
 }

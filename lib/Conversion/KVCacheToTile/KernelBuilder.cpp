@@ -67,11 +67,35 @@ void kvc::createFor(ImplicitLocOpBuilder &b, Value from, Value to, function_ref<
   createFor(b, from, to, 1, body);
 }
 
-Value kvc::createFor(ImplicitLocOpBuilder &b, Value from, Value to, Value start,
-                     function_ref<Value(Value, Value)> body) {
+ResultRange kvc::createFor(ImplicitLocOpBuilder &b, Value from, Value to, ValueRange start,
+                           function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   auto loop = createLoop(b, from, to, 1, start);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  scf::YieldOp::create(b, body(loop.getInductionVar(), loop.getRegionIterArg(0)));
-  return loop.getResult(0);
+  scf::YieldOp::create(b, body(loop.getInductionVar(), loop.getRegionIterArgs()));
+  return loop.getResults();
+}
+
+Value kvc::createFor(ImplicitLocOpBuilder &b, Value from, Value to, Value start,
+                     function_ref<Value(Value, Value)> body) {
+  auto one = [&](Value i, ValueRange carried) { return SmallVector<Value>{body(i, carried[0])}; };
+  return createFor(b, from, to, ValueRange{start}, one)[0];
+}
+
+void kvc::createIf(ImplicitLocOpBuilder &b, Value condition, function_ref<void()> yes) {
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  yes();
+}
+
+Value kvc::createIf(ImplicitLocOpBuilder &b, Type type, Value condition, function_ref<Value()> yes,
+                    function_ref<Value()> no) {
+  auto branch = scf::IfOp::create(b, type, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, yes());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, no());
+  return branch.getResult(0);
 }

@@ -51,6 +51,14 @@ void createFor(mlir::ImplicitLocOpBuilder &b, mlir::Value from, mlir::Value to,
 /// The same with step 1 and a value that goes from one turn to the next; returns the last.
 mlir::Value createFor(mlir::ImplicitLocOpBuilder &b, mlir::Value from, mlir::Value to, mlir::Value start,
                       llvm::function_ref<mlir::Value(mlir::Value i, mlir::Value carried)> body);
+/// The same with several values.
+mlir::ResultRange createFor(mlir::ImplicitLocOpBuilder &b, mlir::Value from, mlir::Value to, mlir::ValueRange start,
+                            llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value i, mlir::ValueRange)> body);
+/// `if (condition) yes()`.
+void createIf(mlir::ImplicitLocOpBuilder &b, mlir::Value condition, llvm::function_ref<void()> yes);
+/// `condition ? yes() : no()`, of which only one is run.
+mlir::Value createIf(mlir::ImplicitLocOpBuilder &b, mlir::Type type, mlir::Value condition,
+                     llvm::function_ref<mlir::Value()> yes, llvm::function_ref<mlir::Value()> no);
 
 } // namespace kvc
 

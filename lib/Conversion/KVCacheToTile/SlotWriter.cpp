@@ -111,13 +111,62 @@ Value kvc::createSealing(ImplicitLocOpBuilder &b, const Table &table, Value seal
   return arith::MaxUIOp::create(b, sealed, target);
 }
 
-void kvc::createCounters(ImplicitLocOpBuilder &b, const Table &table, Value length) {
-  CacheType type = table.type();
-  Value sealed = length;
-  if (type.hasTail()) {
-    Value old = CounterOp::create(b, Counter::Sealed, table.cache, table.sequence, table.head);
-    sealed = arith::MaxUIOp::create(b, old, sealTarget(b, type, length));
+//===----------------------------------------------------------------------===//
+// Stored rows
+//===----------------------------------------------------------------------===//
+
+Value kvc::createSealed(ImplicitLocOpBuilder &b, const Table &table) {
+  if (!table.type().hasTail()) {
+    return {};
   }
-  SetCounterOp::create(b, Counter::Length, table.cache, table.sequence, table.head, length);
-  SetCounterOp::create(b, Counter::Sealed, table.cache, table.sequence, table.head, sealed);
+  return CounterOp::create(b, Counter::Sealed, table.cache, table.sequence, table.head);
+}
+
+Value kvc::createStoredRow(ImplicitLocOpBuilder &b, const Table &table, Plane plane, Value slot, Value sealed) {
+  auto row = VectorType::get({table.type().getDim(plane)}, b.getF32Type());
+  auto load = [&](Part part) -> Value {
+    return LoadSlotOp::create(b, row, plane, part, table.cache, table.sequence, table.head, slot, createIndex(b, 0));
+  };
+  if (!sealed) {
+    return load(Part::Pages);
+  }
+  Value inPages = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, slot, sealed);
+  return createIf(b, row, inPages, [&] { return load(Part::Pages); }, [&] { return load(Part::Tail); });
+}
+
+void kvc::createBoundsOf(ImplicitLocOpBuilder &b, const Table &table, Value begin, Value end, Value sealed) {
+  Value pageSlots = createIndex(b, table.type().getPage());
+  createFor(b, begin, end, [&](Value slot) {
+    Value page = arith::DivUIOp::create(b, slot, pageSlots);
+    Value inPage = arith::RemUIOp::create(b, slot, pageSlots);
+    Value start = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, inPage, createIndex(b, 0));
+    createBounds(b, table, page, createStoredRow(b, table, Plane::K, slot, sealed), start);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Counters
+//===----------------------------------------------------------------------===//
+
+Value kvc::createItems(ImplicitLocOpBuilder &host, Value batch, int64_t n) {
+  return createMul(host, EntriesOp::create(host, batch), createIndex(host, n));
+}
+
+Value kvc::createCounterUpdate(ImplicitLocOpBuilder &host, StringRef name, ValueRange inputs, Value batch, Value cache,
+                               function_ref<Counters(KernelBuilder &, const Table &)> body) {
+  auto type = cast<CacheType>(cache.getType());
+  SmallVector<Value> all(inputs);
+  all.push_back(batch);
+  KernelBuilder kernel(host, name, all, {cache});
+  ImplicitLocOpBuilder &b = kernel.body;
+  Table table = createTableOfItem(b, type, kernel.input(inputs.size()), kernel.output(0), kernel.item);
+  Counters counters = body(kernel, table);
+  if (!counters.sealed) {
+    counters.sealed =
+        type.hasTail() ? Value(arith::MaxUIOp::create(b, createSealed(b, table), sealTarget(b, type, counters.length)))
+                       : counters.length;
+  }
+  SetCounterOp::create(b, Counter::Length, table.cache, table.sequence, table.head, counters.length);
+  SetCounterOp::create(b, Counter::Sealed, table.cache, table.sequence, table.head, counters.sealed);
+  return kernel.dispatch(createItems(host, batch, type.getTablesPerSequence()))[0];
 }

@@ -42,13 +42,34 @@ void createSlotStore(mlir::ImplicitLocOpBuilder &b, const Table &table, mlir::Va
 void createBounds(mlir::ImplicitLocOpBuilder &b, const Table &table, mlir::Value page, mlir::Value key,
                   mlir::Value start);
 
+/// Decodes the stored key or value of a slot, wherever it lies. `sealed` is the counter; null for a cache without a
+/// tail.
+mlir::Value createStoredRow(mlir::ImplicitLocOpBuilder &b, const Table &table, kvcache::Plane plane, mlir::Value slot,
+                            mlir::Value sealed);
+/// The counter that createStoredRow needs.
+mlir::Value createSealed(mlir::ImplicitLocOpBuilder &b, const Table &table);
+/// Computes the bounds of pages anew from the stored keys of slots `begin .. end - 1`, begin the first of a page.
+void createBoundsOf(mlir::ImplicitLocOpBuilder &b, const Table &table, mlir::Value begin, mlir::Value end,
+                    mlir::Value sealed);
+
 /// Slots that ought to be sealed in a table of `length` slots, by the residual window.
 mlir::Value sealTarget(mlir::ImplicitLocOpBuilder &b, kvcache::CacheType type, mlir::Value length);
 /// Moves groups from the tail to the pages until `target` slots (a multiple of the seal group) are sealed. Returns how
 /// many are.
 mlir::Value createSealing(mlir::ImplicitLocOpBuilder &b, const Table &table, mlir::Value sealed, mlir::Value target);
-/// Sets a table's length, and as sealed what append seals of that length.
-void createCounters(mlir::ImplicitLocOpBuilder &b, const Table &table, mlir::Value length);
+
+/// The counters of a table. A null `sealed`: none without a tail, else at least what append seals of that length.
+struct Counters {
+  mlir::Value length, sealed = {};
+};
+/// Dispatches a kernel over the tables of the batch that sets their counters as `body` says. Its inputs are `inputs`
+/// and then the batch.
+mlir::Value createCounterUpdate(mlir::ImplicitLocOpBuilder &host, mlir::StringRef name, mlir::ValueRange inputs,
+                                mlir::Value batch, mlir::Value cache,
+                                llvm::function_ref<Counters(KernelBuilder &, const Table &)> body);
+
+/// `entries * n` as a value of the host.
+mlir::Value createItems(mlir::ImplicitLocOpBuilder &host, mlir::Value batch, int64_t n);
 
 } // namespace kvc
 

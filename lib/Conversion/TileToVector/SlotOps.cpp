@@ -46,6 +46,11 @@ template <typename Op> static Value placeOfBound(ImplicitLocOpBuilder &b, const 
   return (block + Ix(b, op.getChannel()) * numberBytes + offset).get();
 }
 
+/// The list of an entry and KV head in a selection.
+template <typename Op> static Ix listOf(ImplicitLocOpBuilder &b, Op op) {
+  return Ix(b, op.getEntry()) * static_cast<int64_t>(op.getHeads()) + Ix(b, op.getHead());
+}
+
 FailureOr<bool> kvc::lowerSlotOp(Operation *op, KernelContext &context) {
   ImplicitLocOpBuilder b(op->getLoc(), op);
   auto replace = [&](ValueRange values) {
@@ -99,11 +104,13 @@ FailureOr<bool> kvc::lowerSlotOp(Operation *op, KernelContext &context) {
         storeBytes(b, op.getValue(), context.cache(op.getCache()).pages, placeOfBound(b, context, op));
         return replace({});
       })
-      .Case([&](SelectedCountOp op) {
-        return replace(loadIndex(b, context.selection(op.getSelection()).counts, op.getList()));
+      .Case([&](SelectionCountOp op) {
+        Value list = listOf(b, op).get();
+        return replace(loadIndex(b, context.selection(op.getSelection()).counts, list));
       })
-      .Case([&](SelectedOp op) {
-        return replace(loadIndex(b, context.selection(op.getSelection()).entries, {op.getList(), op.getIndex()}));
+      .Case([&](SelectionEntryOp op) {
+        Value list = listOf(b, op).get();
+        return replace(loadIndex(b, context.selection(op.getSelection()).entries, {list, op.getIndex()}));
       })
       .Default([&](Operation *op) { return lowerSlotValue(op, context); });
 }

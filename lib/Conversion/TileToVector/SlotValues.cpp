@@ -1,7 +1,7 @@
 //===- SlotValues.cpp - Keys and values of single slots and groups --------===//
 //
-// load_slot, store_slot, load_group, store_group: from (sequence, head, slot, channel) to bytes, through the page's
-// layout.
+// load_slot, store_slot, load_group, store_group, move_slot: from (sequence, head, slot, channel) to bytes, through the
+// page's layout.
 //
 //===----------------------------------------------------------------------===//
 #include "Codec.h"
@@ -34,6 +34,8 @@ public:
   void storeRow(Value channel, Value values) const;
   Value loadGroup(Value channel, int64_t count) const;
   void storeGroup(Value channel, Value values) const;
+  /// Copies the row of another slot of the same plane as it is stored.
+  void copyRow(const SlotAccess &from) const;
   /// Whether `count` channels from `channel` on are units or one element.
   bool isAligned(Value channel, int64_t count) const;
 
@@ -291,6 +293,45 @@ void SlotAccess::storeGroup(Value channel, Value values) const {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+void SlotAccess::copyRow(const SlotAccess &from) const {
+  Ix zero = at(0);
+  Ix here = layout.unitOf(slot, zero), there = layout.unitOf(from.slot, zero);
+  if (strided()) {
+    for (int64_t u = 0; u < unitsFor(layout.channels); ++u) {
+      storeUnits(here + u * layout.lanes, from.loadUnits(there + u * layout.lanes, 1));
+    }
+  } else if (layout.packed && layout.pack > 1) {
+    // Values: other slots share the units.
+    int64_t count = layout.channels, bits = layout.format.getBits();
+    auto units = VectorType::get({count}, unitType());
+    Value mask =
+        arith::ConstantOp::create(b, DenseElementsAttr::get(units, b.getIntegerAttr(unitType(), (1ll << bits) - 1)));
+    Value element =
+        arith::ShRUIOp::create(b, from.loadUnits(there, count), shift(layout.elementOf(from.slot, zero), count));
+    Value to = shift(layout.elementOf(slot, zero), count);
+    Value placed = arith::ShLIOp::create(b, arith::AndIOp::create(b, element, mask), to);
+    Value ones = arith::ConstantOp::create(b, DenseElementsAttr::get(units, b.getIntegerAttr(unitType(), -1)));
+    Value keep = arith::XOrIOp::create(b, arith::ShLIOp::create(b, mask, to), ones);
+    storeUnits(here, arith::OrIOp::create(b, arith::AndIOp::create(b, loadUnits(here, count), keep), placed));
+  } else {
+    int64_t count = layout.packed ? layout.channels : layout.rowUnits();
+    storeUnits(here, from.loadUnits(there, count));
+  }
+  if (!layout.format.isInteger()) {
+    return;
+  }
+  for (int64_t offset : {layout.scales, layout.zeros}) {
+    for (int64_t c = 0; offset >= 0 && c < layout.channels; c += layout.format.getGroup()) {
+      Value scale = from.loadScales(offset, layout.scaleOf(from.slot, zero + c), 1);
+      storeScale(offset, layout.scaleOf(slot, zero + c), vector::ExtractOp::create(b, scale, ArrayRef<int64_t>{0}));
+    }
+  }
+}
+
 } // namespace
 
 template <typename Op> static SlotAccess accessOf(ImplicitLocOpBuilder &b, KernelContext &context, Op op, Part part) {
@@ -332,6 +373,16 @@ FailureOr<bool> kvc::lowerSlotValue(Operation *op, KernelContext &context) {
       })
       .Case([&](StoreGroupOp op) {
         accessOf(b, context, op, Part::Pages).storeGroup(op.getChannel(), op.getValue());
+        return replace({});
+      })
+      .Case([&](MoveSlotOp op) {
+        for (Plane plane : {Plane::K, Plane::V}) {
+          auto access = [&](Value slot) {
+            return SlotAccess(b, context, op.getCache(), plane, Part::Pages, op.getSequence(), op.getHead(), slot);
+          };
+          SlotAccess from = access(op.getFrom());
+          access(op.getTo()).copyRow(from);
+        }
         return replace({});
       })
       .Default([](Operation *) { return false; });
