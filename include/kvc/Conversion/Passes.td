@@ -40,4 +40,40 @@ def ConvertTileToVectorPass : Pass<"kvc-convert-tile-to-vector", "::mlir::Module
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::LLVM::LLVMDialect"];
 }
 
+def FormDispatchesPass : Pass<"kvc-form-dispatches", "::mlir::ModuleOp"> {
+  let summary = "turns the tensor computations of host functions into kernels and their dispatches";
+  let description = [{
+    Calls of private functions are inlined first. Then linear layers (x w^T with a weight of static shape) become `tile.linear`,
+    several with the same x in one dispatch, element-wise consumers inside; the other linalg operations become kernels over rows,
+    chains that pass row i to row i in one kernel. What remains are dispatches, shape arithmetic, `tensor.empty` and views.
+    ```mlir
+    %r = linalg.matmul indexing_maps = [#mk, #nk, #mn] ins(%x, %w : ...) outs(%zero : ...) -> tensor<?x576xf32>
+    ```
+    becomes
+    ```mlir
+    %r = tile.dispatch @linear[%items] ins(%x, %w) outs(%empty) : (...), (tensor<?x576xf32>)
+    ```
+  }];
+  let dependentDialects = ["::kvc::tile::TileDialect", "::mlir::func::FuncDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::linalg::LinalgDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def ConvertLinearToVectorPass : Pass<"kvc-convert-linear-to-vector", "::mlir::ModuleOp"> {
+  let summary = "lowers linear layers, rows of weights and linalg operations of kernels to loops over vectors";
+  let description = [{
+    Vectors have as many elements as the lanes of the module's target. Few rows take the products straight from the blocks of the
+    weights; many rows take them from a panel of weights that is dequantised once. Needs the module attribute `tile.target`.
+    ```mlir
+    tile.decode_row %w[%row] to %x encoding "q8_0" : memref<49152x612xi8>, memref<576xf32>
+    ```
+    becomes
+    ```mlir
+    scf.for %block = ... { %codes = vector.load ... ; vector.store ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 #endif // KVC_CONVERSION_PASSES_TD

@@ -1,6 +1,7 @@
 //===- KernelBuilder.cpp - Makes a kernel and its dispatch ----------------===//
 #include "KernelBuilder.h"
 
+#include "gguf/BlockFormats.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/SymbolTable.h"
@@ -8,8 +9,20 @@
 using namespace mlir;
 using namespace kvc;
 
+/// The blocks of an encoded tensor: rows of bytes.
+static MemRefType encodedMemoryType(RankedTensorType tensor, kvcache::EncodedAttr encoded) {
+  const gguf::BlockFormat &format = *llvm::find_if(
+      gguf::blockFormats(), [&](const gguf::BlockFormat &row) { return StringRef(row.encoding) == encoded.getName(); });
+  SmallVector<int64_t> shape(tensor.getShape());
+  shape.back() = shape.back() / format.valuesPerBlock * format.bytesPerBlock;
+  return MemRefType::get(shape, IntegerType::get(tensor.getContext(), 8));
+}
+
 static Type kernelArgumentType(Type type) {
   if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+    if (auto encoded = dyn_cast_or_null<kvcache::EncodedAttr>(tensor.getEncoding())) {
+      return encodedMemoryType(tensor, encoded);
+    }
     return MemRefType::get(tensor.getShape(), tensor.getElementType());
   }
   return type;

@@ -1,0 +1,99 @@
+//===- FormDispatches.cpp - Tensor computations become dispatches ---------===//
+#include "Groups.h"
+
+#include "kvc/Conversion/Passes.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_FORMDISPATCHESPASS
+#include "kvc/Conversion/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+bool isKernel(func::FuncOp function) { return function->hasAttr(tile::TileDialect::kernelAttr); }
+
+struct FormDispatchesPass : kvc::impl::FormDispatchesPassBase<FormDispatchesPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (auto function : module.getOps<func::FuncOp>()) {
+      function.walk([&](linalg::LinalgOp op) { op->setAttr(originAttr, function.getSymNameAttr()); });
+    }
+    OpPassManager before(ModuleOp::getOperationName());
+    before.addPass(createInlinerPass());
+    before.addPass(createSymbolDCEPass());
+    before.addNestedPass<func::FuncOp>(createConvertElementwiseToLinalgPass());
+    before.addNestedPass<func::FuncOp>(memref::createResolveRankedShapeTypeResultDimsPass());
+    before.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+    before.addNestedPass<func::FuncOp>(createCSEPass());
+    if (failed(runPipeline(before, module))) {
+      return signalPassFailure();
+    }
+    for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
+      if (!isKernel(function) && !function.isDeclaration() && failed(formDispatches(function))) {
+        return signalPassFailure();
+      }
+    }
+    OpPassManager after(ModuleOp::getOperationName());
+    after.addNestedPass<func::FuncOp>(createLowerAffinePass());
+    after.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+    if (failed(runPipeline(after, module))) {
+      return signalPassFailure();
+    }
+  }
+
+  static LogicalResult formDispatches(func::FuncOp function) {
+    IRRewriter rewriter(function.getContext());
+    // Fills of which nothing is computed, and operations other than linear layers, become generic.
+    auto generalize = [&](linalg::LinalgOp op) {
+      if (isa<linalg::GenericOp>(op) || isLinear(op) ||
+          (isa<linalg::FillOp>(op) && llvm::all_of(op->getUses(), [](OpOperand &use) {
+             auto user = dyn_cast<linalg::LinalgOp>(use.getOwner());
+             return user && user.isDpsInit(&use);
+           }))) {
+        return success();
+      }
+      rewriter.setInsertionPoint(op);
+      StringAttr origin = op->getAttrOfType<StringAttr>(originAttr);
+      FailureOr<linalg::GenericOp> generic = linalg::generalizeNamedOp(rewriter, op);
+      if (failed(generic)) {
+        return LogicalResult(op->emitOpError() << "has no form as linalg.generic");
+      }
+      (*generic)->setAttr(originAttr, origin);
+      return success();
+    };
+    for (Block &block : function.getBody()) {
+      SmallVector<linalg::LinalgOp> named(block.getOps<linalg::LinalgOp>());
+      for (linalg::LinalgOp op : named) {
+        if (failed(generalize(op))) {
+          return failure();
+        }
+      }
+      for (const Group &group : formGroups(block)) {
+        if (failed(group.x ? buildLinearKernel(group) : buildRowKernel(group))) {
+          return failure();
+        }
+      }
+      sortTopologically(&block);
+    }
+    return success();
+  }
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    Base::getDependentDialects(registry);
+    registry.insert<affine::AffineDialect>();
+  }
+};
+} // namespace

@@ -1,0 +1,76 @@
+//===- LinearToVector.cpp - Linear layers and linalg of kernels -----------===//
+#include "Lowerings.h"
+
+#include "kvc/Conversion/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/MemRef/Transforms/Transforms.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_CONVERTLINEARTOVECTORPASS
+#include "kvc/Conversion/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+struct ConvertLinearToVectorPass : kvc::impl::ConvertLinearToVectorPassBase<ConvertLinearToVectorPass> {
+  void runOnOperation() override {
+    const Target *target = getTargetOf(getOperation());
+    if (!target) {
+      getOperation().emitError() << "expects the attribute " << tile::TileDialect::targetAttr
+                                 << " of a known target, but got "
+                                 << getOperation()->getAttr(tile::TileDialect::targetAttr);
+      return signalPassFailure();
+    }
+    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
+      if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lowerKernel(kernel, *target))) {
+        return signalPassFailure();
+      }
+    }
+  }
+
+  static LogicalResult lowerKernel(func::FuncOp kernel, const Target &target) {
+    SmallVector<Operation *> ops;
+    kernel.walk([&](Operation *op) {
+      if (isa<tile::LinearOp, tile::DecodeRowOp, linalg::LinalgOp>(op)) {
+        ops.push_back(op);
+      }
+    });
+    if (ops.empty()) {
+      return success();
+    }
+    for (Operation *op : ops) {
+      if (failed(lower(op, target))) {
+        return failure();
+      }
+    }
+    // Views of rows become offsets of the loads and stores.
+    RewritePatternSet patterns(kernel.getContext());
+    memref::populateFoldMemRefAliasOpPatterns(patterns);
+    return applyPatternsGreedily(kernel, std::move(patterns));
+  }
+
+  static LogicalResult lower(Operation *op, const Target &target) {
+    if (auto linear = dyn_cast<tile::LinearOp>(op)) {
+      return lowerLinear(linear, target);
+    }
+    if (auto decode = dyn_cast<tile::DecodeRowOp>(op)) {
+      return lowerDecodeRow(decode, target);
+    }
+    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      return lowerGeneric(generic, target);
+    }
+    IRRewriter rewriter(op);
+    FailureOr<linalg::GenericOp> generic = linalg::generalizeNamedOp(rewriter, cast<linalg::LinalgOp>(op));
+    if (failed(generic)) {
+      return op->emitOpError() << "has no lowering to vectors";
+    }
+    return lowerGeneric(*generic, target);
+  }
+};
+} // namespace
