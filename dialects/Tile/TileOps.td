@@ -315,13 +315,14 @@ def Tile_StoreBoundOp : Tile_SlotOp<"store_bound", [MemoryEffects<[MemWrite]>]> 
 def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile of query rows: tokens times the query heads of a group, packed";
   let description = [{
-    Row m is token `row + m / group`, head `head + m % group`, with `group` heads; rows of tokens past `count` are zero.
+    Row m is token `row + m / group`, head `head + m % group`, with `group` heads; rows of tokens past `count` are zero. A source of
+    rank 2 (rows x heads) gives one number for each row.
     ```mlir
     %q = tile.load_rows %query[%row, %head] count %n group 4 : memref<?x32x128xf32> -> vector<64x128xf32>
     ```
   }];
   let arguments = (ins AnyMemRef:$source, Index:$row, Index:$head, Index:$count, I64Attr:$group);
-  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let results = (outs VectorOfRankAndType<[1, 2], [F32]>:$result);
   let assemblyFormat = "$source `[` $row `,` $head `]` `count` $count `group` $group attr-dict `:` type($source) `->` type($result)";
 }
 
@@ -362,6 +363,21 @@ def Tile_LoadHeadsOp : Tile_Op<"load_heads", [MemoryEffects<[MemRead]>]> {
   let arguments = (ins AnyMemRef:$source, Index:$head, I64Attr:$group);
   let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
   let assemblyFormat = "$source `[` $head `]` `group` $group attr-dict `:` type($source) `->` type($result)";
+}
+
+def Tile_StoreSlotNumbersOp : Tile_Op<"store_slot_numbers", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes one number for each slot of a tile";
+  let description = [{
+    Elements `slot .. slot + count - 1` of a row of scores (entries x KV heads x slots).
+    ```mlir
+    tile.store_slot_numbers %x, %scores[%entry, %head, %slot] count %n : vector<64xf32>, memref<?x8x?xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[1], [F32]>:$value, AnyMemRef:$target, Index:$entry, Index:$head, Index:$slot,
+                       Index:$count);
+  let assemblyFormat = [{
+    $value `,` $target `[` $entry `,` $head `,` $slot `]` `count` $count attr-dict `:` type($value) `,` type($target)
+  }];
 }
 
 def Tile_SelectionCountOp : Tile_Op<"selection_count", [MemoryEffects<[MemRead]>]> {

@@ -5,8 +5,8 @@
 // query heads of a KV head are rows of one tile, so keys and values are read once.
 //
 //===----------------------------------------------------------------------===//
+#include "AttentionKernel.h"
 #include "Lowerings.h"
-#include "ScoreRegion.h"
 
 #include "kvc/Target/Schedule.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -19,129 +19,16 @@ using namespace mlir;
 using namespace kvc;
 using namespace kvc::kvcache;
 
-namespace {
-
-constexpr double log2e = 1.4426950408889634;
-
 /// The softmax state of a tile: max [M], sum [M], acc [M x Dv].
 using State = SmallVector<Value, 3>;
-
-/// What one attention kernel is made of.
-struct AttentionKernel {
-  AttentionOp op;
-  KernelBuilder &kernel;
-  tile::ScheduleAttr schedule;
-  int64_t group, kvHeads, kDim, vDim;
-  Value query, batch, sinkLogits;
-  SmallVector<Value> caches, captures;
-  /// One per cache; null where all of it is attended to.
-  SmallVector<Value> selections;
-
-  // Coordinates of the work item.
-  Value entry, head, queryHead, sequence;
-
-  ImplicitLocOpBuilder &b() { return kernel.body; }
-};
-
-/// A query tile: its rows and what masks need to know of them.
-struct QueryTile {
-  int64_t rows;
-  Value values;      // vector<rows x kDim>
-  Value positions;   // vector<rows x i32>; null when no mask and no score region looks at positions
-  Value first, last; // positions of the first and last token, index
-};
-
-} // namespace
-
-static VectorType tileType(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape) {
-  return VectorType::get(shape, b.getF32Type());
-}
-
-static Value splat(ImplicitLocOpBuilder &b, VectorType type, double value) {
-  return arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), value)));
-}
-
-/// vector<N> for each column -> vector<M x N>.
-static Value alongRows(ImplicitLocOpBuilder &b, Value columns, int64_t rows) {
-  auto type = cast<VectorType>(columns.getType());
-  return vector::BroadcastOp::create(b, VectorType::get({rows, type.getDimSize(0)}, type.getElementType()), columns);
-}
-
-/// vector<M> for each row -> vector<M x N>.
-static Value alongColumns(ImplicitLocOpBuilder &b, Value rows, int64_t columns) {
-  auto type = cast<VectorType>(rows.getType());
-  int64_t m = type.getDimSize(0);
-  Value column = vector::ShapeCastOp::create(b, VectorType::get({m, 1}, type.getElementType()), rows);
-  return vector::BroadcastOp::create(b, VectorType::get({m, columns}, type.getElementType()), column);
-}
-
-static Value minimum(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MinSIOp::create(b, x, y); }
-static Value maximum(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MaxSIOp::create(b, x, y); }
-
-/// A scalar as every element of a tile of the same shape as `like`.
-static Value everywhere(ImplicitLocOpBuilder &b, Value scalar, ArrayRef<int64_t> shape) {
-  return vector::BroadcastOp::create(b, VectorType::get(shape, scalar.getType()), scalar);
-}
-
-/// Which slots of a tile the rows see, apart from the score: in use, and not masked by position.
-static Value visibility(AttentionKernel &k, const QueryTile &q, Value slotPositions, Value count, int64_t slots) {
-  ImplicitLocOpBuilder &b = k.b();
-  SmallVector<int32_t> numbers(slots);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  auto words = VectorType::get({slots}, b.getI32Type());
-  Value number = arith::ConstantOp::create(b, DenseElementsAttr::get(words, ArrayRef<int32_t>(numbers)));
-  Value limit = everywhere(b, arith::IndexCastOp::create(b, b.getI32Type(), count), {slots});
-  Value used = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number, limit);
-  Value visible = alongRows(b, used, q.rows);
-  auto both = [&](Value condition) { visible = arith::AndIOp::create(b, visible, condition); };
-  if (!k.op.getCausal() && !k.op.getWindowAttr()) {
-    return visible;
-  }
-  Value slot = alongRows(b, slotPositions, q.rows), row = alongColumns(b, q.positions, slots);
-  if (k.op.getCausal()) {
-    both(arith::CmpIOp::create(b, arith::CmpIPredicate::sle, slot, row));
-  }
-  if (Attribute window = k.op.getWindowAttr()) {
-    auto constant = [&](int64_t value) {
-      return everywhere(b, arith::ConstantOp::create(b, b.getI32IntegerAttr(value)), {q.rows, slots});
-    };
-    Value distance = arith::SubIOp::create(b, row, slot);
-    Value near = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, distance, constant(getInt(window)));
-    if (int64_t sinks = getIntOr(k.op.getSinksAttr(), 0)) {
-      Value sink = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slot, constant(sinks));
-      near = arith::OrIOp::create(b, near, sink);
-    }
-    both(near);
-  }
-  return visible;
-}
 
 /// Enters slots `slot .. slot + count - 1` (at most `slots`) of a part of a cache into the state.
 static State enterTile(AttentionKernel &k, const QueryTile &q, Value cache, tile::Part part, Value slot, Value count,
                        int64_t slots, ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
-  auto plane = [&](Plane p) { return PlaneAttr::get(b.getContext(), p); };
-  auto partAttr = tile::PartAttr::get(b.getContext(), part);
-  auto operand = [&](Plane p, int64_t channels) {
-    return tile::OperandOp::create(b, tile::OperandType::get(b.getContext(), slots, channels), plane(p), partAttr,
-                                   cache, k.sequence, k.head, slot, count);
-  };
-  VectorType scoreType = tileType(b, {q.rows, slots});
-  Value keys = operand(Plane::K, k.kDim);
-  Value scores = tile::MmaOp::create(b, scoreType, tile::Contract::Channels, q.values, keys, Value());
-  Value positions;
-  if (q.positions) {
-    positions = tile::SlotPositionsOp::create(b, VectorType::get({slots}, b.getI32Type()), partAttr, cache, k.sequence,
-                                              k.head, slot);
-  }
-  if (!k.op.getScore().empty()) {
-    ScoreTile tile{scores, k.entry, k.queryHead, q.positions, positions, q.rows, slots, k.group, k.captures};
-    scores = inlineScoreRegion(b, k.op.getScore(), tile);
-    scores = arith::MulFOp::create(b, scores, splat(b, scoreType, log2e));
-  }
-  Value visible = visibility(k, q, positions, count, slots);
-  auto step = tile::SoftmaxStepOp::create(b, scores, visible, state[0], state[1], state[2]);
-  Value values = operand(Plane::V, k.vDim);
+  ScoredTile tile = scoreTile(k, q, cache, part, slot, count, slots);
+  auto step = tile::SoftmaxStepOp::create(b, tile.scores, tile.visible, state[0], state[1], state[2]);
+  Value values = createOperand(k, Plane::V, cache, part, slot, count, slots);
   Value acc =
       tile::MmaOp::create(b, state[2].getType(), tile::Contract::Slots, step.getProbs(), values, step.getNewAcc());
   return {step.getNewMax(), step.getNewSum(), acc};
@@ -215,25 +102,6 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
   State next = k.selections[segment] ? enterSelection(k, q, cache, k.selections[segment], low, pagesEnd, state)
                                      : enterSpan(k, q, cache, tile::Part::Pages, low, pagesEnd, state);
   return enterSpan(k, q, cache, tile::Part::Tail, maximum(b, low, sealed), high, next);
-}
-
-static QueryTile loadQueryTile(AttentionKernel &k, Value row, Value count, int64_t tokens) {
-  ImplicitLocOpBuilder &b = k.b();
-  QueryTile q;
-  q.rows = tokens * k.group;
-  VectorType type = tileType(b, {q.rows, k.kDim});
-  q.values = tile::LoadRowsOp::create(b, type, k.query, row, k.queryHead, count, k.group);
-  // Without a score region the scale and the change to base 2 go into the query.
-  bool plain = k.op.getScore().empty();
-  double factor = k.op.getScale().convertToFloat() * (plain ? log2e : 1.0);
-  q.values = arith::MulFOp::create(b, q.values, splat(b, type, factor));
-  if (!plain || k.op.getCausal() || k.op.getWindowAttr()) {
-    q.positions =
-        tile::RowPositionsOp::create(b, VectorType::get({q.rows}, b.getI32Type()), k.batch, row, count, k.group);
-  }
-  q.first = tile::PositionOp::create(b, k.batch, row);
-  q.last = tile::PositionOp::create(b, k.batch, arith::SubIOp::create(b, createAdd(b, row, count), createIndex(b, 1)));
-  return q;
 }
 
 /// max = -inf, sum = 0, acc = 0; sink logits join as a score without a value when `withSinks` (i1; null: yes).

@@ -101,6 +101,10 @@ private:
   void emitRowPositions(tile::RowPositionsOp op);
   void emitLoadHeads(tile::LoadHeadsOp op);
   void emitSlotPositions(tile::SlotPositionsOp op);
+  void emitStoreSlotNumbers(tile::StoreSlotNumbersOp op);
+  void emitColumnReduction(mlir::vector::MultiDimReductionOp op);
+  /// Memory for a tile, rows padded to whole blocks of lanes.
+  mlir::Value allocateTile(mlir::VectorType type);
   void copyInto(Builder &b, mlir::Value tile, mlir::Value buffer);
   /// Clones an element-wise op on other operands and result types.
   mlir::Value cloneElementwise(Builder &b, mlir::Operation *op, mlir::ValueRange operands,

@@ -41,15 +41,16 @@ Value TileEmitter::materialize(Builder &b, Value tile) {
   if (Value buffer = bufferOf(tile)) {
     return buffer;
   }
-  auto type = cast<VectorType>(tile.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  if (shape.size() == 2) {
-    shape[1] = padded(shape[1]);
-  }
-  Value buffer = allocate(shape, type.getElementType());
+  Value buffer = allocateTile(cast<VectorType>(tile.getType()));
   copyInto(b, tile, buffer);
   setBuffer(tile, buffer);
   return buffer;
+}
+
+Value TileEmitter::allocateTile(VectorType type) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = padded(shape.back());
+  return allocate(shape, type.getElementType());
 }
 
 void TileEmitter::copyInto(Builder &b, Value tile, Value buffer) {
@@ -245,12 +246,7 @@ LogicalResult TileEmitter::emitLoop(scf::ForOp loop) {
     if (bufferOf(init) && init.hasOneUse()) {
       buffer = bufferOf(init);
     } else {
-      auto type = cast<VectorType>(init.getType());
-      SmallVector<int64_t> shape(type.getShape());
-      if (shape.size() == 2) {
-        shape[1] = padded(shape[1]);
-      }
-      buffer = allocate(shape, type.getElementType());
+      buffer = allocateTile(cast<VectorType>(init.getType()));
       copyInto(b, init, buffer);
     }
     setBuffer(argument, buffer);
@@ -310,6 +306,12 @@ LogicalResult TileEmitter::emitOp(Operation *op) {
   if (auto heads = dyn_cast<tile::LoadHeadsOp>(op)) {
     return emitLoadHeads(heads), finished();
   }
+  if (auto store = dyn_cast<tile::StoreSlotNumbersOp>(op)) {
+    return emitStoreSlotNumbers(store), finished();
+  }
+  if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op)) {
+    return emitColumnReduction(reduction), finished();
+  }
   if (auto operand = dyn_cast<tile::OperandOp>(op)) {
     return failed(emitOperand(operand)) ? failure() : finished();
   }
@@ -368,7 +370,22 @@ static void storeTrimmed(ImplicitLocOpBuilder &b, Value values, Value memory, Va
 void TileEmitter::emitLoadRows(tile::LoadRowsOp op) {
   Builder b(op.getLoc(), op);
   VectorType type = op.getResult().getType();
-  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), group = op.getGroup();
+  int64_t rows = type.getDimSize(0), group = op.getGroup();
+  if (type.getRank() == 1) {
+    Value buffer = allocateTile(type);
+    setBuffer(op.getResult(), buffer);
+    forRange(b, indexOf(b, 0), op.getCount(), 1, [&](Builder &b, Value token) {
+      forRows(b, group, [&](Builder &b, Value g) {
+        Value x =
+            memref::LoadOp::create(b, op.getSource(), ValueRange{add(b, op.getRow(), token), add(b, op.getHead(), g)});
+        memref::StoreOp::create(b, x, buffer, ValueRange{add(b, mul(b, token, group), g)});
+      });
+    });
+    forRange(b, mul(b, op.getCount(), group), indexOf(b, rows), 1,
+             [&](Builder &b, Value row) { memref::StoreOp::create(b, floatOf(b, 0.0f), buffer, ValueRange{row}); });
+    return;
+  }
+  int64_t columns = type.getDimSize(1);
   Value buffer = allocate({rows, padded(columns)}, b.getF32Type());
   setBuffer(op.getResult(), buffer);
   Value pairBuffer = wantsPairs(op.getResult()) ? allocatePairs(op.getResult()) : Value();
@@ -480,5 +497,34 @@ void TileEmitter::emitSlotPositions(tile::SlotPositionsOp op) {
     Value position = tile::LoadNumberOp::create(b, b.getI32Type(), tile::SlotPlane::Position, op.getCache(),
                                                 op.getSequence(), op.getHead(), add(b, op.getSlot(), i));
     memref::StoreOp::create(b, position, buffer, ValueRange{i});
+  });
+}
+
+void TileEmitter::emitStoreSlotNumbers(tile::StoreSlotNumbersOp op) {
+  Builder b(op.getLoc(), op);
+  Value buffer = materialize(b, op.getValue());
+  forRange(b, indexOf(b, 0), op.getCount(), 1, [&](Builder &b, Value i) {
+    Value x = memref::LoadOp::create(b, buffer, ValueRange{i});
+    memref::StoreOp::create(b, x, op.getTarget(), ValueRange{op.getEntry(), op.getHead(), add(b, op.getSlot(), i)});
+  });
+}
+
+/// Combines the rows of a tile into the accumulator, in the order of the rows.
+void TileEmitter::emitColumnReduction(vector::MultiDimReductionOp op) {
+  Builder b(op.getLoc(), op);
+  VectorType type = op.getSourceVectorType();
+  Value buffer = bufferOf(op.getAcc()) && op.getAcc().hasOneUse() ? bufferOf(op.getAcc()) : Value();
+  if (!buffer) {
+    buffer = allocateTile(cast<VectorType>(op.getAcc().getType()));
+    copyInto(b, op.getAcc(), buffer);
+  }
+  setBuffer(op.getResult(), buffer);
+  forRows(b, type.getDimSize(0), [&](Builder &b, Value row) {
+    for (int64_t block = 0; block < blocksOf(type.getDimSize(1)); ++block) {
+      SmallVector<Value> at{indexOf(b, block * lanes)};
+      Value sum = vector::LoadOp::create(b, laneType(type.getElementType()), buffer, at);
+      sum = vector::makeArithReduction(b, op.getLoc(), op.getKind(), pull(b, op.getSource(), row, block), sum);
+      vector::StoreOp::create(b, sum, buffer, at);
+    }
   });
 }

@@ -22,6 +22,7 @@ public:
     mlir::DialectRegistry registry;
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
+    context.loadDialect<kvcache::KVCacheDialect>();
     context.getDiagEngine().registerHandler([this](mlir::Diagnostic &diag) {
       llvm::raw_string_ostream(errors) << diag << "\n";
       return mlir::success();

@@ -1,0 +1,63 @@
+//===- AttentionKernel.h - What attention kernels share ---------*- C++ -*-===//
+#ifndef KVC_LIB_CONVERSION_KVCACHETOTILE_ATTENTIONKERNEL_H
+#define KVC_LIB_CONVERSION_KVCACHETOTILE_ATTENTIONKERNEL_H
+
+#include "KernelBuilder.h"
+
+namespace kvc {
+
+constexpr double log2e = 1.4426950408889634;
+
+/// What one attention kernel is made of.
+struct AttentionKernel {
+  kvcache::AttentionOp op;
+  KernelBuilder &kernel;
+  tile::ScheduleAttr schedule;
+  int64_t group, kvHeads, kDim, vDim;
+  mlir::Value query, batch, sinkLogits;
+  llvm::SmallVector<mlir::Value> caches, captures;
+  /// One per cache; null where all of it is attended to.
+  llvm::SmallVector<mlir::Value> selections;
+
+  // Coordinates of the work item.
+  mlir::Value entry, head, queryHead, sequence;
+
+  mlir::ImplicitLocOpBuilder &b() { return kernel.body; }
+};
+
+/// A query tile: its rows and what masks need to know of them.
+struct QueryTile {
+  int64_t rows;
+  mlir::Value values;      // vector<rows x kDim>
+  mlir::Value positions;   // vector<rows x i32>; null when no mask and no score region looks at positions
+  mlir::Value first, last; // positions of the first and last token, index
+};
+
+/// Rows `row .. row + count - 1` of the batch (at most `tokens`), all heads of the group.
+QueryTile loadQueryTile(AttentionKernel &k, mlir::Value row, mlir::Value count, int64_t tokens);
+
+/// Scores of a tile in units of log 2, and which of them are visible.
+struct ScoredTile {
+  mlir::Value scores, visible;
+};
+/// Slots `slot .. slot + count - 1` (at most `slots`) of a part of a cache against a query tile.
+ScoredTile scoreTile(AttentionKernel &k, const QueryTile &q, mlir::Value cache, tile::Part part, mlir::Value slot,
+                     mlir::Value count, int64_t slots);
+/// Slots of a cache as an operand of a product.
+mlir::Value createOperand(AttentionKernel &k, kvcache::Plane plane, mlir::Value cache, tile::Part part,
+                          mlir::Value slot, mlir::Value count, int64_t slots);
+
+/// vector<...xf32> of one value.
+mlir::Value splat(mlir::ImplicitLocOpBuilder &b, mlir::VectorType type, double value);
+mlir::VectorType tileType(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<int64_t> shape);
+/// A scalar as every element of a vector.
+mlir::Value everywhere(mlir::ImplicitLocOpBuilder &b, mlir::Value scalar, llvm::ArrayRef<int64_t> shape);
+/// vector<N> for each column -> vector<M x N>; vector<M> for each row -> vector<M x N>.
+mlir::Value alongRows(mlir::ImplicitLocOpBuilder &b, mlir::Value columns, int64_t rows);
+mlir::Value alongColumns(mlir::ImplicitLocOpBuilder &b, mlir::Value rows, int64_t columns);
+mlir::Value minimum(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Value y);
+mlir::Value maximum(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Value y);
+
+} // namespace kvc
+
+#endif // KVC_LIB_CONVERSION_KVCACHETOTILE_ATTENTIONKERNEL_H
