@@ -18,10 +18,11 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 // Checks
 //===----------------------------------------------------------------------===//
 
-/// Slots or pages of the table with that KV head.
+/// Slots or pages that scores and selections of the table with that KV head speak of. Of a cache with a tail only pages
+/// with sealed slots count: attention over selected pages sees all of the tail.
 static int64_t unitsOf(const Cache &cache, Unit unit, int64_t sequence, int64_t head) {
-  const int64_t length = cache.table(sequence, head).length();
-  return unit == Unit::Token ? length : cache.pagesOf(length);
+  const Table &table = cache.table(sequence, head);
+  return unit == Unit::Token ? table.length() : cache.pagesOf(table.sealed);
 }
 
 LogicalResult reference::checkSelection(Operation *op, const Selection &selection, const Batch &batch,
@@ -72,7 +73,8 @@ static FailureOr<int64_t> extentOf(Operation *op, int64_t fixed, const Cache &ca
   int64_t largest = 0;
   for (int64_t sequence : batch.sequences) {
     for (int64_t head = 0; head < cache.type.getHeads(); ++head) {
-      largest = std::max(largest, unitsOf(cache, unit, sequence, head));
+      const int64_t length = cache.table(sequence, head).length();
+      largest = std::max(largest, unit == Unit::Token ? length : cache.pagesOf(length));
     }
   }
   if (ShapedType::isDynamic(fixed)) {
@@ -182,8 +184,10 @@ static LogicalResult collect(const Site &site, const Row &row, const Cache &cach
   const int64_t kvHead = row.head / (site.queryHeads() / cache.type.getHeads());
   const Table &table = cache.table(site.batch.sequences[row.entry], kvHead);
   for (int64_t slot = std::max<int64_t>(begin, 0); slot < std::min(end, table.length()); ++slot) {
-    if (selection) {
-      const int64_t unit = selection->unit == Unit::Token ? slot : slot / cache.type.getPage();
+    // Pages are selected of what is sealed; what is in the tail is always there.
+    const bool isPage = selection && selection->unit == Unit::Page;
+    if (selection && !(isPage && slot >= table.sealed)) {
+      const int64_t unit = isPage ? slot / cache.type.getPage() : slot;
       if (!llvm::is_contained(selection->lists[row.entry * selection->heads + kvHead], unit)) {
         continue;
       }

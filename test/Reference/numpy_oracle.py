@@ -425,12 +425,14 @@ def loaded_keys(t, table, i):
 
 
 def units(cache, s, h, unit):
-    n = len(cache.of(s, h)[0])
-    return n if unit == "token" else -(-n // cache.type.page)
+    """What scores and selections of a table speak of: slots, or pages with sealed slots."""
+    table = cache.of(s, h)[0]
+    return len(table) if unit == "token" else -(-table.sealed // cache.type.page)
 
 
 def widest(cache, batch, unit):
-    return max([units(cache, s, h, unit) for _, s, _ in batch.entries() for h in range(cache.type.heads)], default=0)
+    n = max([len(table) for _, s, _ in batch.entries() for table in cache.tables[s]], default=0)
+    return n if unit == "token" else -(-n // cache.type.page)
 
 
 def soft(scores, visible, extra=None):
@@ -469,7 +471,8 @@ def view(query, cache, batch, e, s, rows, h, scale, causal, window, sinks, chose
     if chosen is not None:
         unit, lists = chosen
         index = np.arange(n) if unit == "token" else np.arange(n) // t.page
-        visible &= np.isin(index, lists[e][kv])[None, :]
+        tail = (unit == "page") & (np.arange(n) >= table.sealed)
+        visible &= (np.isin(index, lists[e][kv]) | tail)[None, :]
     if tree is not None and count:
         visible[:, n - count :] &= tree[rows, :count] != 0
     scores = np.float64(np.float32(scale)) * (query[rows, h].astype(np.float64) @ loaded_keys(t, table, i).T)
