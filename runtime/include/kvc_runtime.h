@@ -19,6 +19,8 @@
  *  - Values are read-only; a message lives until the next failure in the same thread.
  *  - Results of a call do not depend on the number of threads of the device.
  *
+ * Codes and kinds are int32_t with named constants, so that any number may arrive and is refused.
+ *
  * Options. Structures that may grow begin with `struct_size`, set to sizeof; a field that is zero takes its default.
  *===------------------------------------------------------------------------------------------------------------------*/
 #ifndef KVC_RUNTIME_H
@@ -39,7 +41,8 @@ extern "C" {
 
 /* --- Status ------------------------------------------------------------------------------------------------------- */
 
-typedef enum kvc_status {
+typedef int32_t kvc_status_t;
+enum {
   KVC_OK = 0,
   KVC_INVALID_ARGUMENT = 1, /* the caller passed something that cannot be used */
   KVC_OUT_OF_RANGE = 2,     /* an index, length or capacity was exceeded */
@@ -49,7 +52,7 @@ typedef enum kvc_status {
   KVC_EXHAUSTED = 6,        /* no memory, page or sequence is left */
   KVC_IO = 7,               /* the operating system refused */
   KVC_INTERNAL = 8          /* a bug of kvc or of compiled code */
-} kvc_status_t;
+};
 
 /* Text of the last failure in this thread; "" if there was none. Never NULL. */
 KVC_API const char *kvc_last_error_message(void);
@@ -67,7 +70,8 @@ typedef struct kvc_batch kvc_batch_t;
 typedef struct kvc_context kvc_context_t;
 typedef struct kvc_value kvc_value_t;
 
-typedef enum kvc_dtype {
+typedef int32_t kvc_dtype_t;
+enum {
   KVC_I8 = 0,
   KVC_U8 = 1,
   KVC_I16 = 2,
@@ -78,7 +82,7 @@ typedef enum kvc_dtype {
   KVC_F32 = 7,
   KVC_F64 = 8,
   KVC_I1 = 9 /* one byte, 0 or 1 */
-} kvc_dtype_t;
+};
 
 /* Bytes of an element; 0 for a number that is not a dtype. */
 KVC_API size_t kvc_dtype_size(kvc_dtype_t dtype);
@@ -95,7 +99,8 @@ typedef struct kvc_tensor {
   const void *data;    /* may be NULL if there are no elements */
 } kvc_tensor_t;
 
-typedef enum kvc_kind { KVC_TENSOR = 0, KVC_CACHE = 1, KVC_BATCH = 2, KVC_INTEGER = 3, KVC_REAL = 4 } kvc_kind_t;
+typedef int32_t kvc_kind_t;
+enum { KVC_TENSOR = 0, KVC_CACHE = 1, KVC_BATCH = 2, KVC_INTEGER = 3, KVC_REAL = 4 };
 
 /* --- Devices ------------------------------------------------------------------------------------------------------ */
 
@@ -237,7 +242,8 @@ KVC_API kvc_status_t kvc_cache_get_tables(kvc_cache_t *cache, const kvc_cache_ta
  * a page for each sealed slot and a tail for the others; lengths fit. On failure nothing changes. */
 KVC_API kvc_status_t kvc_cache_set_tables(kvc_cache_t *cache, const kvc_cache_tables_t *tables);
 
-typedef enum kvc_cache_part { KVC_PAGES = 0, KVC_TAILS = 1 } kvc_cache_part_t;
+typedef int32_t kvc_cache_part_t;
+enum { KVC_PAGES = 0, KVC_TAILS = 1 };
 /* Raw bytes of the pools. Page i begins at i * page_bytes. */
 KVC_API kvc_status_t kvc_cache_read(kvc_cache_t *cache, kvc_cache_part_t part, uint64_t offset, void *data,
                                     uint64_t size);

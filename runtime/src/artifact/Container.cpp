@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -80,14 +81,15 @@ private:
 } // namespace
 
 Result<std::vector<uint8_t>> seal(std::span<const uint8_t> payload) {
-  KVC_RETURN_IF_ERROR(verifyPayload(payload));
   std::vector<uint8_t> file(headerBytes + payload.size());
   std::memcpy(file.data(), magic, sizeof(magic));
   writeLittle<uint32_t>(&file[8], formatVersion);
   writeLittle<uint32_t>(&file[12], headerBytes);
   writeLittle<uint64_t>(&file[16], payload.size());
   writeLittle<uint32_t>(&file[24], checksum(payload));
-  std::memcpy(file.data() + headerBytes, payload.data(), payload.size());
+  std::copy(payload.begin(), payload.end(), file.begin() + headerBytes);
+  // The copy is verified, since it is aligned.
+  KVC_RETURN_IF_ERROR(verifyPayload(std::span(file).subspan(headerBytes)));
   return file;
 }
 

@@ -32,6 +32,14 @@ template <typename... Args> Status bad(fmt::format_string<Args...> format, Args 
 
 template <typename T> size_t sizeOfVector(const T *vector) { return vector ? vector->size() : 0; }
 
+// The FlatBuffers verifier does not look at the alignment of structs in vectors.
+template <typename T> Status verifyAligned(const char *what, const flatbuffers::Vector<const T *> *vector) {
+  if (sizeOfVector(vector) > 0 && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) != 0) {
+    return bad("expects {} at a multiple of {} bytes", what, alignof(T));
+  }
+  return {};
+}
+
 std::string_view text(const flatbuffers::String *string) {
   return string ? std::string_view(string->data(), string->size()) : std::string_view();
 }
@@ -97,6 +105,9 @@ private:
     for (size_t i = 0; i < values.size(); ++i) {
       values[i].value = function.values()->Get(i);
       values[i].root = i;
+      if (const fb::Tensor *tensor = values[i].value->type_as_Tensor()) {
+        KVC_RETURN_IF_ERROR(verifyAligned("dimensions", tensor->dims()));
+      }
       if (values[i].value->type_type() == fb::ValueType::NONE || values[i].value->type_type() > fb::ValueType::MAX) {
         return bad("value {}: expects a value of a known kind, but got kind {}", i, int(values[i].value->type_type()));
       }
@@ -124,6 +135,7 @@ private:
   // uses earlier nodes only, also through the dimensions of a value. Depth is
   // bounded because the runtime evaluates recursively.
   Status verifyExprs() {
+    KVC_RETURN_IF_ERROR(verifyAligned("expressions", function.exprs()));
     size_t count = sizeOfVector(function.exprs());
     depth.assign(count, 0);
     for (size_t i = 0; i < count; ++i) {

@@ -312,10 +312,6 @@ TEST_F(Verify, BatchResult) {
   function("append").results[0]->value = 1;
   refuse("result 0: expects a tensor, a cache or a scalar");
 }
-TEST_F(Verify, ValueWithoutKind) {
-  function("scale").values[0]->type.Reset();
-  EXPECT_FALSE(seal(test::pack(module)).ok());
-}
 
 } // namespace
 } // namespace kvc::artifact
