@@ -433,6 +433,40 @@ def Tile_OperandOp : Tile_Op<"operand", [MemoryEffects<[MemRead]>]> {
   }];
 }
 
+def Tile_GatherOperandOp : Tile_Op<"gather_operand", [MemoryEffects<[MemRead]>]> {
+  let summary = "selected slots of a cache's pages as an operand of mma";
+  let description = [{
+    Slots `selection[entry, head, first .. first + count - 1]`.
+    ```mlir
+    %k = tile.gather_operand k %c[%sequence, %head] by %sel[%entry, %first] count %n : !kv, !kvcache.selection<token> -> !tile.operand<64x128>
+    ```
+  }];
+  let arguments = (ins KVCache_PlaneAttr:$plane, KVCache_CacheType:$cache, Index:$sequence, Index:$head,
+                       KVCache_SelectionType:$selection, Index:$entry, Index:$first, Index:$count);
+  let results = (outs Tile_OperandType:$result);
+  let assemblyFormat = [{
+    $plane $cache `[` $sequence `,` $head `]` `by` $selection `[` $entry `,` $first `]` `count` $count attr-dict `:`
+    type($cache) `,` qualified(type($selection)) `->` type($result)
+  }];
+}
+
+def Tile_GatherPositionsOp : Tile_Op<"gather_positions", [MemoryEffects<[MemRead]>]> {
+  let summary = "positions of selected slots";
+  let description = [{
+    As gather_operand orders them; undefined past the count.
+    ```mlir
+    %p = tile.gather_positions %c[%sequence, %head] by %sel[%entry, %first] count %n : !kv, !kvcache.selection<token> -> vector<64xi32>
+    ```
+  }];
+  let arguments = (ins KVCache_CacheType:$cache, Index:$sequence, Index:$head, KVCache_SelectionType:$selection,
+                       Index:$entry, Index:$first, Index:$count);
+  let results = (outs VectorOfRankAndType<[1], [I32]>:$result);
+  let assemblyFormat = [{
+    $cache `[` $sequence `,` $head `]` `by` $selection `[` $entry `,` $first `]` `count` $count attr-dict `:`
+    type($cache) `,` qualified(type($selection)) `->` type($result)
+  }];
+}
+
 def Tile_MmaOp : Tile_Op<"mma", [Pure]> {
   let summary = "matrix product of a tile with a page operand, accumulated in f32";
   let description = [{

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "SlotWriter.h"
 
+#include "../Utils/Rotation.h"
 #include "Lowerings.h"
-#include "Rotation.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"

@@ -22,13 +22,12 @@ using namespace kvc::kvcache;
 /// The softmax state of a tile: max [M], sum [M], acc [M x Dv].
 using State = SmallVector<Value, 3>;
 
-/// Enters slots `slot .. slot + count - 1` (at most `slots`) of a part of a cache into the state.
-static State enterTile(AttentionKernel &k, const QueryTile &q, Value cache, tile::Part part, Value slot, Value count,
-                       int64_t slots, ValueRange state) {
+/// Enters a tile of slots into the state.
+static State enterTile(AttentionKernel &k, const QueryTile &q, const SlotTile &slots, ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
-  ScoredTile tile = scoreTile(k, q, cache, part, slot, count, slots);
+  ScoredTile tile = scoreTile(k, q, slots);
   auto step = tile::SoftmaxStepOp::create(b, tile.scores, tile.visible, state[0], state[1], state[2]);
-  Value values = createOperand(k, Plane::V, cache, part, slot, count, slots);
+  Value values = slots.operand(k, Plane::V);
   Value acc =
       tile::MmaOp::create(b, state[2].getType(), tile::Contract::Slots, step.getProbs(), values, step.getNewAcc());
   return {step.getNewMax(), step.getNewSum(), acc};
@@ -44,14 +43,31 @@ static State enterSpan(AttentionKernel &k, const QueryTile &q, Value cache, tile
   b.setInsertionPointToStart(loop.getBody());
   Value slot = loop.getInductionVar();
   Value count = minimum(b, arith::SubIOp::create(b, end, slot), createIndex(b, slots));
-  State next = enterTile(k, q, cache, part, slot, count, slots, loop.getRegionIterArgs());
+  State next = enterTile(k, q, {cache, part, slot, count, slots, Value()}, loop.getRegionIterArgs());
+  scf::YieldOp::create(b, next);
+  return State(loop.getResults());
+}
+
+/// A loop over the selected slots. Spans of a decode step divide the list, not the slots: number `begin .. end` of it.
+static State enterTokens(AttentionKernel &k, const QueryTile &q, Value cache, Value selection, Value begin, Value end,
+                         ValueRange state) {
+  ImplicitLocOpBuilder &b = k.b();
+  int64_t slots = k.schedule.getSlots();
+  Value n = tile::SelectionCountOp::create(b, selection, k.entry, k.head, k.kvHeads);
+  n = end ? minimum(b, n, end) : n;
+  auto loop = scf::ForOp::create(b, begin ? begin : createIndex(b, 0), n, createIndex(b, slots), state);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value first = loop.getInductionVar();
+  Value count = minimum(b, arith::SubIOp::create(b, n, first), createIndex(b, slots));
+  State next = enterTile(k, q, {cache, tile::Part::Pages, first, count, slots, selection}, loop.getRegionIterArgs());
   scf::YieldOp::create(b, next);
   return State(loop.getResults());
 }
 
 /// A loop over the selected pages, those within `begin .. end`.
-static State enterSelection(AttentionKernel &k, const QueryTile &q, Value cache, Value selection, Value begin,
-                            Value end, ValueRange state) {
+static State enterPages(AttentionKernel &k, const QueryTile &q, Value cache, Value selection, Value begin, Value end,
+                        ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
   int64_t page = cast<CacheType>(cache.getType()).getPage();
   Value n = tile::SelectionCountOp::create(b, selection, k.entry, k.head, k.kvHeads);
@@ -65,7 +81,7 @@ static State enterSelection(AttentionKernel &k, const QueryTile &q, Value cache,
                                        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slot, end));
   Value left = minimum(b, arith::SubIOp::create(b, end, slot), createIndex(b, page));
   Value count = arith::SelectOp::create(b, inside, left, createIndex(b, 0));
-  State next = enterTile(k, q, cache, tile::Part::Pages, slot, count, page, loop.getRegionIterArgs());
+  State next = enterTile(k, q, {cache, tile::Part::Pages, slot, count, page, Value()}, loop.getRegionIterArgs());
   scf::YieldOp::create(b, next);
   return State(loop.getResults());
 }
@@ -93,14 +109,20 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
       low = maximum(b, low, block);
     }
   }
+  auto enterPacked = [&](Value packedEnd) {
+    Value selection = k.selections[segment];
+    if (!selection) {
+      return enterSpan(k, q, cache, tile::Part::Pages, low, packedEnd, state);
+    }
+    return cast<SelectionType>(selection.getType()).getUnit() == Unit::Page
+               ? enterPages(k, q, cache, selection, low, packedEnd, state)
+               : enterTokens(k, q, cache, selection, begin, end, state);
+  };
   if (!type.hasTail()) {
-    return k.selections[segment] ? enterSelection(k, q, cache, k.selections[segment], low, high, state)
-                                 : enterSpan(k, q, cache, tile::Part::Pages, low, high, state);
+    return enterPacked(high);
   }
   Value sealed = counter(tile::Counter::Sealed);
-  Value pagesEnd = minimum(b, high, sealed);
-  State next = k.selections[segment] ? enterSelection(k, q, cache, k.selections[segment], low, pagesEnd, state)
-                                     : enterSpan(k, q, cache, tile::Part::Pages, low, pagesEnd, state);
+  State next = enterPacked(minimum(b, high, sealed));
   return enterSpan(k, q, cache, tile::Part::Tail, maximum(b, low, sealed), high, next);
 }
 
@@ -284,9 +306,6 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   for (unsigned i = 0; i < caches.size(); ++i) {
     Value selection = op.getSelectionOf(i);
     selections.push_back(selection);
-    if (selection && cast<SelectionType>(selection.getType()).getUnit() != Unit::Page) {
-      return op.emitOpError() << "has no lowering of a selection of tokens yet";
-    }
   }
   auto schedule = op->getAttrOfType<tile::ScheduleAttr>("tile.schedule");
   if (!schedule) {

@@ -88,28 +88,33 @@ QueryTile kvc::loadQueryTile(AttentionKernel &k, Value row, Value count, int64_t
   return q;
 }
 
-Value kvc::createOperand(AttentionKernel &k, Plane plane, Value cache, tile::Part part, Value slot, Value count,
-                         int64_t slots) {
+Value SlotTile::operand(AttentionKernel &k, Plane plane) const {
   ImplicitLocOpBuilder &b = k.b();
   auto type = tile::OperandType::get(b.getContext(), slots, plane == Plane::K ? k.kDim : k.vDim);
-  return tile::OperandOp::create(b, type, plane, part, cache, k.sequence, k.head, slot, count);
+  if (selection) {
+    return tile::GatherOperandOp::create(b, type, plane, cache, k.sequence, k.head, selection, k.entry, first, count);
+  }
+  return tile::OperandOp::create(b, type, plane, part, cache, k.sequence, k.head, first, count);
 }
 
-ScoredTile kvc::scoreTile(AttentionKernel &k, const QueryTile &q, Value cache, tile::Part part, Value slot, Value count,
-                          int64_t slots) {
+Value SlotTile::positions(AttentionKernel &k) const {
   ImplicitLocOpBuilder &b = k.b();
-  VectorType scoreType = tileType(b, {q.rows, slots});
-  Value keys = createOperand(k, Plane::K, cache, part, slot, count, slots);
-  Value scores = tile::MmaOp::create(b, scoreType, tile::Contract::Channels, q.values, keys, Value());
-  Value positions;
-  if (q.positions) {
-    positions = tile::SlotPositionsOp::create(b, VectorType::get({slots}, b.getI32Type()), part, cache, k.sequence,
-                                              k.head, slot);
+  auto type = VectorType::get({slots}, b.getI32Type());
+  if (selection) {
+    return tile::GatherPositionsOp::create(b, type, cache, k.sequence, k.head, selection, k.entry, first, count);
   }
+  return tile::SlotPositionsOp::create(b, type, part, cache, k.sequence, k.head, first);
+}
+
+ScoredTile kvc::scoreTile(AttentionKernel &k, const QueryTile &q, const SlotTile &tile) {
+  ImplicitLocOpBuilder &b = k.b();
+  VectorType type = tileType(b, {q.rows, tile.slots});
+  Value scores = tile::MmaOp::create(b, type, tile::Contract::Channels, q.values, tile.operand(k, Plane::K), Value());
+  Value positions = q.positions ? tile.positions(k) : Value();
   if (!k.op.getScore().empty()) {
-    ScoreTile tile{scores, k.entry, k.queryHead, q.positions, positions, q.rows, slots, k.group, k.captures};
-    scores = inlineScoreRegion(b, k.op.getScore(), tile);
-    scores = arith::MulFOp::create(b, scores, splat(b, scoreType, log2e));
+    ScoreTile region{scores, k.entry, k.queryHead, q.positions, positions, q.rows, tile.slots, k.group, k.captures};
+    scores = inlineScoreRegion(b, k.op.getScore(), region);
+    scores = arith::MulFOp::create(b, scores, splat(b, type, log2e));
   }
-  return {scores, visibility(k, q, positions, count, slots)};
+  return {scores, visibility(k, q, positions, tile.count, tile.slots)};
 }

@@ -40,12 +40,20 @@ QueryTile loadQueryTile(AttentionKernel &k, mlir::Value row, mlir::Value count, 
 struct ScoredTile {
   mlir::Value scores, visible;
 };
-/// Slots `slot .. slot + count - 1` (at most `slots`) of a part of a cache against a query tile.
-ScoredTile scoreTile(AttentionKernel &k, const QueryTile &q, mlir::Value cache, tile::Part part, mlir::Value slot,
-                     mlir::Value count, int64_t slots);
-/// Slots of a cache as an operand of a product.
-mlir::Value createOperand(AttentionKernel &k, kvcache::Plane plane, mlir::Value cache, tile::Part part,
-                          mlir::Value slot, mlir::Value count, int64_t slots);
+/// The slots of one tile: `count` of at most `slots` slots, consecutive ones from `first` of a part of a cache or, with
+/// a selection of tokens, the selected ones from number `first`.
+struct SlotTile {
+  mlir::Value cache;
+  tile::Part part;
+  mlir::Value first, count;
+  int64_t slots;
+  mlir::Value selection;
+
+  /// As an operand of a product.
+  mlir::Value operand(AttentionKernel &k, kvcache::Plane plane) const;
+  mlir::Value positions(AttentionKernel &k) const;
+};
+ScoredTile scoreTile(AttentionKernel &k, const QueryTile &q, const SlotTile &tile);
 
 /// vector<...xf32> of one value.
 mlir::Value splat(mlir::ImplicitLocOpBuilder &b, mlir::VectorType type, double value);

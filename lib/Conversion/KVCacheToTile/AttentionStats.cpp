@@ -60,7 +60,7 @@ static void emitSlots(StatsKernel &s, tile::Part part, Value begin, Value end) {
     Value row = rowLoop.getInductionVar();
     Value rows = minimum(b, arith::SubIOp::create(b, s.end, row), tokenStep);
     QueryTile q = loadQueryTile(k, row, rows, tokens);
-    ScoredTile tile = scoreTile(k, q, k.caches[0], part, slot, count, slots);
+    ScoredTile tile = scoreTile(k, q, {k.caches[0], part, slot, count, slots, Value()});
     VectorType rowType = tileType(b, {q.rows}), scoreType = tileType(b, {q.rows, slots});
     Value lse = tile::LoadRowsOp::create(b, rowType, s.lse, row, k.queryHead, rows, k.group);
     Value shift = alongColumns(b, arith::MulFOp::create(b, lse, splat(b, rowType, log2e)), slots);

@@ -3,8 +3,8 @@
 // seal, truncate, compact, evict, rebase, accumulate.
 //
 //===----------------------------------------------------------------------===//
+#include "../Utils/Rotation.h"
 #include "Lowerings.h"
-#include "Rotation.h"
 #include "SlotWriter.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

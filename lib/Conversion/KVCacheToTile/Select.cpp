@@ -3,8 +3,8 @@
 // score, pool, topk.
 //
 //===----------------------------------------------------------------------===//
+#include "../Utils/Rotation.h"
 #include "Lowerings.h"
-#include "Rotation.h"
 #include "SlotWriter.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

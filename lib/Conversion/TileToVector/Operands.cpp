@@ -5,8 +5,11 @@
 // lanes, or that many rows read again and again, is unpacked to memory of the kernel's frame first.
 //
 //===----------------------------------------------------------------------===//
+#include "../Utils/Rotation.h"
 #include "Codec.h"
 #include "PageOperand.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace kvc;
@@ -15,18 +18,15 @@ using namespace kvc::kvcache;
 /// Rows from which unpacking a tile of codes once pays for writing it to memory.
 static constexpr int64_t unpackRows = 16;
 
-static int64_t greatestDivisor(int64_t a, int64_t b) { return std::gcd(a, b); }
-
 /// The slot within its head block, and the byte offset of that block.
 struct BlockAddress {
   Value base, slot;
 };
 
 static BlockAddress blockOf(ImplicitLocOpBuilder &b, KernelContext &context, const PageOperand &operand, Value slot) {
-  tile::OperandOp op = operand.op;
-  Value base = op.getPart() == tile::Part::Pages
-                   ? context.headBlock(b, *operand.cache, op.getSequence(), op.getHead(), slot)
-                   : context.tailBlock(b, *operand.cache, op.getSequence(), op.getHead());
+  Value base = operand.part == tile::Part::Pages
+                   ? context.headBlock(b, *operand.cache, operand.sequence, operand.head, slot)
+                   : context.tailBlock(b, *operand.cache, operand.sequence, operand.head);
   return {base, arith::RemUIOp::create(b, slot, indexOf(b, operand.layout->slots))};
 }
 
@@ -47,7 +47,7 @@ void kvc::prepareKeys(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand
   const PlaneLayout &layout = *operand.layout;
   int64_t lanes = emitter.lanes, group = layout.format.getGroup();
   // Blocks behind the last slot in use read its block again: their page may not exist.
-  Value last = arith::MaxSIOp::create(b, arith::SubIOp::create(b, operand.op.getCount(), indexOf(b, 1)), indexOf(b, 0));
+  Value last = arith::MaxSIOp::create(b, arith::SubIOp::create(b, operand.count, indexOf(b, 1)), indexOf(b, 0));
   Value lastBlock = mul(b, arith::DivUIOp::create(b, last, indexOf(b, lanes)), lanes);
   bool tokenScales = isGrouped(layout, Axis::Token), channelScales = isGrouped(layout, Axis::Channel);
   int64_t blocks = operand.slots / lanes;
@@ -59,7 +59,7 @@ void kvc::prepareKeys(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand
   }
   for (int64_t block = 0; block < blocks; ++block) {
     Value offset = arith::MinSIOp::create(b, indexOf(b, block * lanes), lastBlock);
-    BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.op.getSlot(), offset));
+    BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.slot, offset));
     Value laneBlock = arith::DivUIOp::create(b, at.slot, indexOf(b, lanes));
     int64_t blockBytes = layout.channels / layout.pack * lanes * layout.unitBytes;
     operand.unitBase.push_back(add(b, at.base, add(b, mul(b, laneBlock, blockBytes), indexOf(b, layout.codes))));
@@ -139,8 +139,8 @@ void kvc::prepareValues(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOpera
   if (layout.zeros >= 0) {
     operand.wideZeros = emitter.allocate({operand.slots, groups}, b.getF32Type());
   }
-  emitter.forRange(b, indexOf(b, 0), operand.op.getCount(), operand.chunk, [&](ImplicitLocOpBuilder &b, Value first) {
-    BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.op.getSlot(), first));
+  emitter.forRange(b, indexOf(b, 0), operand.count, operand.chunk, [&](ImplicitLocOpBuilder &b, Value first) {
+    BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.slot, first));
     auto widen = [&](int64_t plane, Value into) {
       Value from = add(b, at.base, add(b, mul(b, at.slot, groups * layout.scaleBytes), indexOf(b, plane)));
       Value wide = loadScales(b, operand, from, operand.chunk * groups);
@@ -158,7 +158,7 @@ ValueChunk kvc::valueChunk(ImplicitLocOpBuilder &b, TileEmitter &emitter, const 
   if (operand.staged) {
     return {first, Value(), Value()};
   }
-  BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.op.getSlot(), first));
+  BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.slot, first));
   return {first, at.base, at.slot};
 }
 
@@ -211,23 +211,36 @@ SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emit
 // Unpacking
 //===----------------------------------------------------------------------===//
 
-/// Slot by slot, through the codec of single slots: for plain rows.
-static void stageRows(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand &operand) {
-  tile::OperandOp op = operand.op;
+/// Slot by slot, through the codec of single slots: for plain rows, selected slots, and keys that are rotated when
+/// loaded. `slotOf` gives the slot of each number below the count.
+static void stageRows(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand &operand, Value cache,
+                      llvm::function_ref<Value(ImplicitLocOpBuilder &, Value)> slotOf) {
   int64_t channels = operand.channels;
+  RopeAttr rope = operand.isKey() ? operand.cache->type.getRope() : RopeAttr();
+  operand.staged = operand.isKey() ? emitter.allocate({channels, emitter.padded(operand.slots)}, b.getF32Type())
+                                   : emitter.allocate({operand.slots, emitter.padded(channels)}, b.getF32Type());
   Value rowBuffer = emitter.allocate({channels}, b.getF32Type());
-  emitter.forRange(b, indexOf(b, 0), op.getCount(), 1, [&](ImplicitLocOpBuilder &b, Value s) {
-    auto type = VectorType::get({channels}, b.getF32Type());
-    Value row = tile::LoadSlotOp::create(b, type, op.getPlaneAttr(), op.getPartAttr(), op.getCache(), op.getSequence(),
-                                         op.getHead(), add(b, op.getSlot(), s), indexOf(b, 0));
+  emitter.forRange(b, indexOf(b, 0), operand.count, 1, [&](ImplicitLocOpBuilder &b, Value number) {
+    Value slot = slotOf(b, number);
+    Value row = tile::LoadSlotOp::create(b, VectorType::get({channels}, b.getF32Type()), operand.layout->plane,
+                                         operand.part, cache, operand.sequence, operand.head, slot, indexOf(b, 0));
+    if (rope) {
+      Value position = slot;
+      if (operand.cache->type.getStoredPositions()) {
+        Value word = tile::LoadNumberOp::create(b, b.getI32Type(), tile::SlotPlane::Position, cache, operand.sequence,
+                                                operand.head, slot);
+        position = arith::IndexCastOp::create(b, b.getIndexType(), word);
+      }
+      row = createRotation(b, rope, row, createRopeAngles(b, rope, position));
+    }
     if (!operand.isKey()) {
-      vector::StoreOp::create(b, row, operand.staged, ValueRange{s, indexOf(b, 0)});
+      vector::StoreOp::create(b, row, operand.staged, ValueRange{number, indexOf(b, 0)});
       return;
     }
     vector::StoreOp::create(b, row, rowBuffer, ValueRange{indexOf(b, 0)});
     emitter.forRows(b, channels, [&](ImplicitLocOpBuilder &b, Value c) {
       Value x = memref::LoadOp::create(b, rowBuffer, ValueRange{c});
-      memref::StoreOp::create(b, x, operand.staged, ValueRange{c, s});
+      memref::StoreOp::create(b, x, operand.staged, ValueRange{c, number});
     });
   });
 }
@@ -247,9 +260,9 @@ static void stageUnits(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperan
                      });
     return;
   }
-  emitter.forRange(b, indexOf(b, 0), operand.op.getCount(), operand.chunk, [&](ImplicitLocOpBuilder &b, Value first) {
+  emitter.forRange(b, indexOf(b, 0), operand.count, operand.chunk, [&](ImplicitLocOpBuilder &b, Value first) {
     ValueChunk chunk = valueChunk(b, emitter, operand, first);
-    Value left = arith::SubIOp::create(b, operand.op.getCount(), first);
+    Value left = arith::SubIOp::create(b, operand.count, first);
     Value count = arith::MinSIOp::create(b, left, indexOf(b, operand.chunk));
     Value units = arith::CeilDivUIOp::create(b, count, indexOf(b, pack));
     emitter.forRange(b, indexOf(b, 0), units, 1, [&](ImplicitLocOpBuilder &b, Value unit) {
@@ -263,35 +276,40 @@ static void stageUnits(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperan
   });
 }
 
-LogicalResult TileEmitter::emitOperand(tile::OperandOp op) {
+void TileEmitter::emitOperand(tile::OperandOp op) {
   Builder b(op.getLoc(), op);
   PageOperand operand;
-  operand.op = op;
   operand.cache = &context.cache(op.getCache());
-  bool pages = op.getPart() == tile::Part::Pages;
+  operand.part = op.getPart();
+  bool pages = operand.part == tile::Part::Pages;
   const PageLayout &layout = operand.cache->layout;
   operand.layout = pages ? &layout.plane(op.getPlane()) : &layout.tailPlane(op.getPlane());
   operand.memory = pages ? operand.cache->pages : operand.cache->tails;
   operand.slots = op.getResult().getType().getSlots();
   operand.channels = op.getResult().getType().getChannels();
-  operand.chunk = greatestDivisor(operand.slots, operand.layout->slots);
+  operand.sequence = op.getSequence();
+  operand.head = op.getHead();
+  operand.slot = op.getSlot();
+  operand.count = op.getCount();
+  operand.chunk = std::gcd(operand.slots, operand.layout->slots);
   if (!pages) {
-    operand.chunk = greatestDivisor(operand.chunk, operand.cache->type.getSealGroup());
+    operand.chunk = std::gcd(operand.chunk, operand.cache->type.getSealGroup());
   }
   bool isKey = operand.isKey();
-  if (isKey && operand.cache->type.getRope()) {
-    return op.emitOpError() << "has no lowering of keys that are rotated when loaded yet";
-  }
-  // Groups of scales that a block of lanes straddles are left to the codec of single slots.
   const PlaneLayout &plane = *operand.layout;
-  bool wholeGroups = !plane.format.isInteger() || plane.format.getGroup() % lanes == 0;
+  // Scales of values are broadcast to a block of lanes: groups must hold whole blocks.
+  bool wholeGroups = isKey || !plane.format.isInteger() || plane.format.getAxis() == Axis::Channel ||
+                     plane.format.getGroup() % lanes == 0;
+  // Of keys, a block of lanes must lie in one group of tokens.
+  if (isKey && isGrouped(plane, Axis::Channel)) {
+    wholeGroups = plane.format.getGroup() % lanes == 0;
+  }
+  bool rotated = isKey && operand.cache->type.getRope();
   bool inPlace =
-      plane.packed && wholeGroups &&
+      plane.packed && wholeGroups && !rotated &&
       (isKey ? operand.slots % lanes == 0 : operand.channels % lanes == 0 && operand.chunk % plane.pack == 0);
   if (!inPlace) {
-    operand.staged = isKey ? allocate({operand.channels, padded(operand.slots)}, b.getF32Type())
-                           : allocate({operand.slots, padded(operand.channels)}, b.getF32Type());
-    stageRows(b, *this, operand);
+    stageRows(b, *this, operand, op.getCache(), [&](Builder &b, Value number) { return add(b, op.getSlot(), number); });
   } else {
     isKey ? prepareKeys(b, *this, operand) : prepareValues(b, *this, operand);
     bool manyRows = llvm::any_of(op->getUsers(), [](Operation *user) {
@@ -307,5 +325,24 @@ LogicalResult TileEmitter::emitOperand(tile::OperandOp op) {
     }
   }
   operands[op.getResult()] = operand;
-  return success();
+}
+
+void TileEmitter::emitGatherOperand(tile::GatherOperandOp op) {
+  Builder b(op.getLoc(), op);
+  PageOperand operand;
+  operand.cache = &context.cache(op.getCache());
+  operand.part = tile::Part::Pages;
+  operand.layout = &operand.cache->layout.plane(op.getPlane());
+  operand.memory = operand.cache->pages;
+  operand.slots = operand.chunk = op.getResult().getType().getSlots();
+  operand.channels = op.getResult().getType().getChannels();
+  operand.sequence = op.getSequence();
+  operand.head = op.getHead();
+  operand.count = op.getCount();
+  stageRows(b, *this, operand, op.getCache(), [&](Builder &b, Value number) {
+    return tile::SelectionEntryOp::create(b, op.getSelection(), op.getEntry(), op.getHead(),
+                                          add(b, op.getFirst(), number), operand.cache->type.getHeads())
+        .getResult();
+  });
+  operands[op.getResult()] = operand;
 }

@@ -126,7 +126,7 @@ static void emitOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand &
   int64_t pack = values.staged ? 1 : values.layout->pack;
   int64_t chunkSlots = values.staged ? values.slots : values.chunk;
   VectorType lane = emitter.laneType(b.getF32Type());
-  Value count = values.op.getCount();
+  Value count = values.count;
 
   /// One unit; slots of it at or past `valid` (null: none) count as zero.
   auto unitStep = [&](ImplicitLocOpBuilder &b, const RegisterBlock &block, const ValueChunk &chunk, Value unit,

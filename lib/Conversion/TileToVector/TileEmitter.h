@@ -19,11 +19,13 @@ namespace kvc {
 
 /// Slots of a cache as the operand of a product: how its units are reached.
 struct PageOperand {
-  mutable tile::OperandOp op;
   const CacheMemory *cache;
   const PlaneLayout *layout;
+  tile::Part part;
   mlir::Value memory; // pages or tails
   int64_t slots, channels;
+  /// Coordinates in the cache; `slot` is null for selected slots. Only the first `count` slots exist.
+  mlir::Value sequence, head, slot, count;
   /// Slots that surely lie side by side in one head block, from a multiple of it on.
   int64_t chunk;
 
@@ -74,7 +76,8 @@ public:
   void forRows(Builder &b, int64_t rows, llvm::function_ref<void(Builder &, mlir::Value)> body);
 
   // Operands.cpp
-  llvm::LogicalResult emitOperand(tile::OperandOp op);
+  void emitOperand(tile::OperandOp op);
+  void emitGatherOperand(tile::GatherOperandOp op);
   // Products.cpp
   llvm::LogicalResult emitMma(tile::MmaOp op);
   // Softmax.cpp
@@ -101,6 +104,7 @@ private:
   void emitRowPositions(tile::RowPositionsOp op);
   void emitLoadHeads(tile::LoadHeadsOp op);
   void emitSlotPositions(tile::SlotPositionsOp op);
+  void emitGatherPositions(tile::GatherPositionsOp op);
   void emitStoreSlotNumbers(tile::StoreSlotNumbersOp op);
   void emitColumnReduction(mlir::vector::MultiDimReductionOp op);
   /// Memory for a tile, rows padded to whole blocks of lanes.

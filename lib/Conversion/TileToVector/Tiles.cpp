@@ -79,6 +79,9 @@ bool TileEmitter::wantsPairs(Value tile) {
       return false;
     }
     auto operand = mma.getB().getDefiningOp<tile::OperandOp>();
+    if (!operand) {
+      return false;
+    }
     const CacheMemory &cache = context.cache(operand.getCache());
     const PlaneLayout &layout = operand.getPart() == tile::Part::Pages ? cache.layout.plane(operand.getPlane())
                                                                        : cache.layout.tailPlane(operand.getPlane());
@@ -313,7 +316,13 @@ LogicalResult TileEmitter::emitOp(Operation *op) {
     return emitColumnReduction(reduction), finished();
   }
   if (auto operand = dyn_cast<tile::OperandOp>(op)) {
-    return failed(emitOperand(operand)) ? failure() : finished();
+    return emitOperand(operand), finished();
+  }
+  if (auto operand = dyn_cast<tile::GatherOperandOp>(op)) {
+    return emitGatherOperand(operand), finished();
+  }
+  if (auto positions = dyn_cast<tile::GatherPositionsOp>(op)) {
+    return emitGatherPositions(positions), finished();
   }
   if (auto mma = dyn_cast<tile::MmaOp>(op)) {
     return failed(emitMma(mma)) ? failure() : finished();
@@ -496,6 +505,23 @@ void TileEmitter::emitSlotPositions(tile::SlotPositionsOp op) {
   forRange(b, indexOf(b, 0), count, 1, [&](Builder &b, Value i) {
     Value position = tile::LoadNumberOp::create(b, b.getI32Type(), tile::SlotPlane::Position, op.getCache(),
                                                 op.getSequence(), op.getHead(), add(b, op.getSlot(), i));
+    memref::StoreOp::create(b, position, buffer, ValueRange{i});
+  });
+}
+
+void TileEmitter::emitGatherPositions(tile::GatherPositionsOp op) {
+  Builder b(op.getLoc(), op);
+  const CacheMemory &cache = context.cache(op.getCache());
+  Value buffer = allocateTile(op.getResult().getType());
+  setBuffer(op.getResult(), buffer);
+  forRange(b, indexOf(b, 0), op.getCount(), 1, [&](Builder &b, Value i) {
+    Value slot = tile::SelectionEntryOp::create(b, op.getSelection(), op.getEntry(), op.getHead(),
+                                                add(b, op.getFirst(), i), cache.type.getHeads());
+    Value position = arith::IndexCastOp::create(b, b.getI32Type(), slot);
+    if (cache.type.getStoredPositions()) {
+      position = tile::LoadNumberOp::create(b, b.getI32Type(), tile::SlotPlane::Position, op.getCache(),
+                                            op.getSequence(), op.getHead(), slot);
+    }
     memref::StoreOp::create(b, position, buffer, ValueRange{i});
   });
 }

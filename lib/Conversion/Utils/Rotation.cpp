@@ -1,7 +1,6 @@
-//===- Rotation.cpp - RoPE in a kernel, and kvcache.rope ------------------===//
+//===- Rotation.cpp - RoPE in a kernel ----------------------------------===//
 #include "Rotation.h"
 
-#include "Lowerings.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <cmath>
@@ -94,21 +93,4 @@ Value kvc::createRotation(ImplicitLocOpBuilder &b, RopeAttr rope, Value head, co
   }
   head = vector::InsertStridedSliceOp::create(b, u, head, 0, 1);
   return vector::InsertStridedSliceOp::create(b, v, head, pairs, 1);
-}
-
-FailureOr<Replacements> kvc::lowerRope(RopeOp op, ImplicitLocOpBuilder &host) {
-  auto type = cast<RankedTensorType>(op.getInput().getType());
-  const int64_t heads = type.getDimSize(1), channels = type.getDimSize(2);
-  Value rows = tile::RowsOp::create(host, op.getBatch());
-  Value out = createEmpty(host, type, type.isDynamicDim(0) ? ValueRange{rows} : ValueRange{});
-  KernelBuilder kernel(host, "rope", {op.getInput(), op.getBatch()}, {out});
-  ImplicitLocOpBuilder &b = kernel.body;
-  RopeAngles angles = createRopeAngles(b, op.getRope(), tile::PositionOp::create(b, kernel.input(1), kernel.item));
-  Value zero = createIndex(b, 0);
-  createFor(b, zero, createIndex(b, heads), [&](Value head) {
-    SmallVector<Value> place{kernel.item, head, zero};
-    Value x = vector::LoadOp::create(b, VectorType::get({channels}, b.getF32Type()), kernel.input(0), place);
-    vector::StoreOp::create(b, createRotation(b, op.getRope(), x, angles), kernel.output(0), place);
-  });
-  return Replacements(kernel.dispatch(rows));
 }

@@ -1,8 +1,9 @@
 //===- Rotation.h - RoPE in a kernel ----------------------------*- C++ -*-===//
-#ifndef KVC_LIB_CONVERSION_KVCACHETOTILE_ROTATION_H
-#define KVC_LIB_CONVERSION_KVCACHETOTILE_ROTATION_H
+#ifndef KVC_LIB_CONVERSION_UTILS_ROTATION_H
+#define KVC_LIB_CONVERSION_UTILS_ROTATION_H
 
-#include "KernelBuilder.h"
+#include "kvc/Dialect/KVCache/IR/KVCache.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace kvc {
 
@@ -20,4 +21,4 @@ mlir::Value createRotation(mlir::ImplicitLocOpBuilder &b, kvcache::RopeAttr rope
 
 } // namespace kvc
 
-#endif // KVC_LIB_CONVERSION_KVCACHETOTILE_ROTATION_H
+#endif // KVC_LIB_CONVERSION_UTILS_ROTATION_H
