@@ -10,9 +10,13 @@ using namespace kvc;
 
 namespace {
 
-/// A work item is a block of columns and of rows. Columns: enough work to be worth an item, few enough that a layer of
-/// a small model gives every core several. Rows: their activations stay in a core's cache.
-constexpr int64_t itemColumns = 32, itemRows = 128;
+/// A work item is a block of rows, whose activations stay in a core's cache, and of columns.
+constexpr int64_t itemRows = 128;
+/// Enough columns to be worth an item, few enough that every core gets several.
+int64_t itemColumns(int64_t columns) {
+  constexpr int64_t least = 32, most = 256, items = 48;
+  return std::clamp(columns / items / least * least, least, most);
+}
 
 bool isZero(Value value) {
   FloatAttr attr;
@@ -56,10 +60,13 @@ private:
   static int64_t columnsOf(const LinearSection &section) {
     return cast<RankedTensorType>(first(section).getDpsInputOperand(1)->get().getType()).getDimSize(0);
   }
+  static int64_t columnBlocks(const LinearSection &section) {
+    return llvm::divideCeil(columnsOf(section), itemColumns(columnsOf(section)));
+  }
   int64_t columnBlocks() {
     int64_t blocks = 0;
     for (const LinearSection &section : group.sections) {
-      blocks += llvm::divideCeil(columnsOf(section), itemColumns);
+      blocks += columnBlocks(section);
     }
     return blocks;
   }
@@ -115,7 +122,7 @@ private:
     int64_t firstBlock = 0;
     OpBuilder::InsertionGuard guard(b);
     for (const LinearSection &section : group.sections) {
-      int64_t columns = columnsOf(section), endBlock = firstBlock + llvm::divideCeil(columns, itemColumns);
+      int64_t endBlock = firstBlock + columnBlocks(section);
       if (&section != &group.sections.back()) {
         Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, columnBlock, createIndex(b, endBlock));
         auto branch = scf::IfOp::create(b, here, /*withElseRegion=*/true);
@@ -132,9 +139,9 @@ private:
   void buildSection(ImplicitLocOpBuilder &b, const LinearSection &section, Value columnBlock, int64_t firstBlock,
                     Value rowBegin, Value rowEnd) {
     Value block = arith::SubIOp::create(b, columnBlock, createIndex(b, firstBlock));
-    Value begin = createMul(b, block, createIndex(b, itemColumns));
-    Value end =
-        arith::MinUIOp::create(b, createAdd(b, begin, createIndex(b, itemColumns)), createIndex(b, columnsOf(section)));
+    int64_t columns = columnsOf(section), perItem = itemColumns(columns);
+    Value begin = createMul(b, block, createIndex(b, perItem));
+    Value end = arith::MinUIOp::create(b, createAdd(b, begin, createIndex(b, perItem)), createIndex(b, columns));
     SmallVector<Value> weights;
     SmallVector<StringRef> encodings;
     for (linalg::LinalgOp linear : section.linears) {

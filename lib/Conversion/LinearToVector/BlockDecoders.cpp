@@ -42,6 +42,13 @@ struct Reader {
   }
   /// An f16 number as f32.
   Value half(int64_t byte) { return arith::ExtFOp::create(b, b.getF32Type(), scalar(byte, b.getF16Type())); }
+  /// Two f16 numbers that follow each other, converted together.
+  std::pair<Value, Value> halves(int64_t byte) {
+    Value pair = vector::BitCastOp::create(b, VectorType::get({2}, b.getF16Type()), raw(byte, 4));
+    pair = arith::ExtFOp::create(b, VectorType::get({2}, b.getF32Type()), pair);
+    return {vector::ExtractOp::create(b, pair, ArrayRef<int64_t>{0}),
+            vector::ExtractOp::create(b, pair, ArrayRef<int64_t>{1})};
+  }
   /// One byte as i32.
   Value byteAt(int64_t byte) { return arith::ExtUIOp::create(b, b.getI32Type(), scalar(byte, b.getI8Type())); }
 
@@ -94,10 +101,11 @@ DecodedSegment emitBlock32(ImplicitLocOpBuilder &b, const BlockAddress &block, i
   Reader r{b, block, lanes};
   int64_t next = 2;
   DecodedSegment out;
-  out.scale = r.half(0);
   if (hasMin) {
-    out.offset = r.half(next);
+    std::tie(out.scale, out.offset) = r.halves(0);
     next += 2;
+  } else {
+    out.scale = r.half(0);
   }
   Value high;
   if (hasFifth) {
@@ -140,8 +148,9 @@ DecodedSegment emitK45(ImplicitLocOpBuilder &b, const BlockAddress &block, int64
     min = r.either(r.right(both, 4), r.left(r.right(sc(segment), 6), 4));
   }
   DecodedSegment out;
-  out.scale = r.times(r.half(0), r.number(scale));
-  out.offset = arith::NegFOp::create(b, r.times(r.half(2), r.number(min)));
+  auto [d, dmin] = r.halves(0);
+  out.scale = r.times(d, r.number(scale));
+  out.offset = arith::NegFOp::create(b, r.times(dmin, r.number(min)));
   for (int64_t first = 0; first < 32; first += lanes) {
     Value code = r.nibbles(codes + 32 * (segment / 2) + first, segment % 2);
     if (hasFifth) {
@@ -184,18 +193,29 @@ DecodedSegment emitHalf(ImplicitLocOpBuilder &b, const BlockAddress &block, int6
 }
 
 constexpr BlockDecoder decoders[] = {
-    {"f32", 0, emitF32},
-    {"f16", 0, emitHalf<Float16Type>},
-    {"bf16", 0, emitHalf<BFloat16Type>},
-    {"q4_0", 32, emitBlock32<false, false>},
-    {"q4_1", 32, emitBlock32<true, false>},
-    {"q5_0", 32, emitBlock32<false, true>},
-    {"q5_1", 32, emitBlock32<true, true>},
-    {"q8_0", 32, emitQ80},
-    {"q4_k", 32, emitK45<false>},
-    {"q5_k", 32, emitK45<true>},
-    {"q6_k", 16, emitQ6K},
+    {"f32", 0, false, emitF32},
+    {"f16", 0, false, emitHalf<Float16Type>},
+    {"bf16", 0, false, emitHalf<BFloat16Type>},
+    {"q4_0", 32, false, emitBlock32<false, false>},
+    {"q4_1", 32, true, emitBlock32<true, false>},
+    {"q5_0", 32, false, emitBlock32<false, true>},
+    {"q5_1", 32, true, emitBlock32<true, true>},
+    {"q8_0", 32, false, emitQ80},
+    {"q4_k", 32, true, emitK45<false>},
+    {"q5_k", 32, true, emitK45<true>},
+    {"q6_k", 16, false, emitQ6K},
 };
+
+// Linear layers keep one set of sums over x for all weights with offsets.
+constexpr bool offsetsHaveOneLength() {
+  for (const BlockDecoder &decoder : decoders) {
+    if (decoder.hasOffset && decoder.segmentValues != 32) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(offsetsHaveOneLength());
 
 } // namespace
 
@@ -210,7 +230,8 @@ WeightSteps::WeightSteps(StringRef encoding, int64_t inner, int64_t lanes) : dec
       gguf::blockFormats(), [&](const gguf::BlockFormat &row) { return StringRef(row.encoding) == encoding; });
   bool plain = decoder.segmentValues == 0;
   values = plain ? lanes : format.valuesPerBlock;
-  units = encoding == "f32" ? lanes : plain ? lanes * format.bytesPerBlock : format.bytesPerBlock;
+  bytes = values / format.valuesPerBlock * format.bytesPerBlock;
+  units = encoding == "f32" ? lanes : bytes;
   segments = plain ? 1 : values / decoder.segmentValues;
   count = inner / values;
   tail = inner % values;

@@ -27,6 +27,7 @@ struct BlockDecoder {
   llvm::StringLiteral encoding;
   /// Values of a segment; 0: plain numbers, a segment is one vector.
   int64_t segmentValues;
+  bool hasOffset;
   /// Emits segment `segment` of the block. `count` < lanes: only so many of a plain number's vector exist; the others
   /// are 0.
   DecodedSegment (*emit)(mlir::ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes,
@@ -43,6 +44,7 @@ struct WeightSteps {
   const BlockDecoder &decoder;
   int64_t values;   ///< of a step
   int64_t units;    ///< bytes (f32: elements) of a step
+  int64_t bytes;    ///< of a step
   int64_t segments; ///< of a step
   int64_t count;    ///< whole steps of a row
   int64_t tail;     ///< values behind the last whole step; 0 unless the encoding is plain numbers

@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -59,6 +60,7 @@ public:
     forLoop(op.getRowBegin(), op.getRowEnd(), blockRows, [&](Value rowBlock) {
       Value left = arith::SubIOp::create(b, op.getRowEnd(), rowBlock);
       Value rows = arith::MinUIOp::create(b, left, index(blockRows));
+      emitOffsetSums(rowBlock, rows);
       forLoop(op.getColumnBegin(), op.getColumnEnd(), lanes, [&](Value column) {
         for (unsigned w = 0; w < op.getWeights().size(); ++w) {
           emitWeight(w, rowBlock, rows, column);
@@ -94,6 +96,8 @@ private:
     no();
   }
 
+  Value isFew(Value rows) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ule, rows, index(fewRows)); }
+
   /// Stack memory of the kernel; linear layers of one kernel share it. `number` tells buffers of one shape apart.
   Value buffer(ArrayRef<int64_t> shape, unsigned number) {
     auto type = MemRefType::get(shape, b.getF32Type());
@@ -125,9 +129,8 @@ private:
                 [&](Value offset) { emitTile(w, tall, rowBlock, row, column, firstColumn, offset, fromPanel); });
       });
     };
-    Value few = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, rows, index(fewRows));
     ifElse(
-        few,
+        isFew(rows),
         [&] {
           // Row tiles no taller than needed: 1, 2, ... rowTile.
           std::function<void(int64_t)> choose = [&](int64_t tall) {
@@ -208,11 +211,12 @@ private:
   /// Sums of `tall` rows x tileColumns columns, into results[w].
   void emitTile(unsigned w, int64_t tall, Value rowBlock, Value row, Value column, Value panelFirst, Value offset,
                 bool fromPanel) {
-    SmallVector<Value> xRows, weightRows;
-    Value lastRow = arith::SubIOp::create(b, rowBound, one);
+    SmallVector<Value> xRows, rowsInBlock, weightRows;
+    Value lastRow = arith::SubIOp::create(b, arith::SubIOp::create(b, rowBound, rowBlock), one);
     for (int64_t r = 0; r < tall; ++r) {
       // Rows past the end repeat the last one; the element-wise part does not visit them.
-      xRows.push_back(arith::MinUIOp::create(b, add(add(rowBlock, row), index(r)), lastRow));
+      rowsInBlock.push_back(arith::MinUIOp::create(b, add(row, index(r)), lastRow));
+      xRows.push_back(add(rowBlock, rowsInBlock.back()));
     }
     Value inStrip = add(panelFirst, offset);
     for (int64_t c = 0; c < tileColumns && !fromPanel; ++c) {
@@ -220,10 +224,11 @@ private:
     }
     Value none = arith::ConstantOp::create(b, b.getZeroAttr(f32Vector()));
     SmallVector<Value> sums(tall * tileColumns, none);
+    Value added;
     if (fromPanel) {
       WeightSteps plain("f32", inner, lanes);
       Value group = arith::DivUIOp::create(b, offset, index(tileColumns));
-      sums = forSteps(plain, sums, [&](Value step, int64_t count, ValueRange acc) {
+      added = addLanes(forSteps(plain, sums, [&](Value step, int64_t count, ValueRange acc) {
         SmallVector<Value> out(acc), weights;
         for (int64_t c = 0; c < tileColumns; ++c) {
           weights.push_back(vector::LoadOp::create(b, f32Vector(), panel, ValueRange{group, step, index(c), zero}));
@@ -236,11 +241,10 @@ private:
           }
         }
         return out;
-      });
+      }));
     } else {
-      sums = emitDecodedSums(w, xRows, weightRows, sums);
+      added = emitDecodedSums(w, xRows, rowsInBlock, weightRows, sums);
     }
-    Value added = addLanes(sums);
     for (int64_t r = 0; r < tall; ++r) {
       Value part = vector::ExtractStridedSliceOp::create(b, added, ArrayRef<int64_t>{r * tileColumns},
                                                          ArrayRef<int64_t>{tileColumns}, ArrayRef<int64_t>{1});
@@ -248,16 +252,68 @@ private:
     }
   }
 
-  SmallVector<Value> emitDecodedSums(unsigned w, ArrayRef<Value> xRows, ArrayRef<Value> weightRows, ValueRange init) {
+  /// How far ahead of the rows that are read, in rows, memory is asked for: whole tiles, some kilobytes.
+  static int64_t rowsAhead(int64_t rowBytes) {
+    constexpr int64_t bytesAhead = 4096;
+    return tileColumns * std::max<int64_t>(1, llvm::divideCeil(bytesAhead, tileColumns * rowBytes));
+  }
+
+  /// Rows of weights lie one behind the other, but a tile reads several at once, which prefetchers of stream after
+  /// stream follow badly: step by step, a later tile is asked for in the order of memory.
+  void emitPrefetch(unsigned w, const WeightSteps &s, Value firstRow, Value step) {
+    constexpr int64_t line = 64;
+    Value weight = op.getWeights()[w];
+    Value row = add(firstRow, index(rowsAhead(s.bytes * (s.count + (s.tail ? 1 : 0)))));
+    int64_t unit = s.bytes / s.units;
+    for (int64_t byte = 0; byte < tileColumns * s.bytes; byte += line) {
+      Value at = add(mul(step, tileColumns * s.units), index(byte / unit));
+      memref::PrefetchOp::create(b, weight, ValueRange{row, at}, /*isWrite=*/false, /*localityHint=*/3,
+                                 /*isDataCache=*/true);
+    }
+  }
+
+  /// For few rows and weights with offsets.
+  void emitOffsetSums(Value rowBlock, Value rows) {
+    for (unsigned w = 0; w < op.getWeights().size() && !xSums; ++w) {
+      WeightSteps s = steps(w);
+      if (s.decoder.hasOffset) {
+        xSums = buffer({fewRows, inner / s.decoder.segmentValues}, 0);
+        ifElse(isFew(rows), [&] { emitXSums(s, rowBlock, rows); }, [] {});
+      }
+    }
+  }
+
+  /// The sums over x of each segment, for the offsets: xSums[row][segment].
+  void emitXSums(const WeightSteps &s, Value rowBlock, Value rows) {
+    int64_t perSegment = s.decoder.segmentValues;
+    forLoop(zero, rows, 1, [&](Value row) {
+      forLoop(0, inner / perSegment, 1, [&](Value segment) {
+        Value sum;
+        for (int64_t i = 0; i < perSegment; i += lanes) {
+          Value x = loadRow(b, op.getX(), {add(rowBlock, row), add(mul(segment, perSegment), index(i))}, lanes, lanes);
+          sum = sum ? arith::AddFOp::create(b, sum, x).getResult() : x;
+        }
+        Value total = vector::ReductionOp::create(b, vector::CombiningKind::ADD, sum, arith::FastMathFlags::reassoc);
+        memref::StoreOp::create(b, total, xSums, ValueRange{row, segment});
+      });
+    });
+  }
+
+  /// `rowsInBlock`: the rows of xSums that belong to xRows.
+  Value emitDecodedSums(unsigned w, ArrayRef<Value> xRows, ArrayRef<Value> rowsInBlock, ArrayRef<Value> weightRows,
+                        SmallVector<Value> init) {
     WeightSteps s = steps(w);
-    return forSteps(s, init, [&](Value step, int64_t count, ValueRange acc) {
+    size_t tile = init.size();
+    if (s.decoder.hasOffset) {
+      init.append(tile, arith::ConstantOp::create(b, b.getF32FloatAttr(0)));
+    }
+    SmallVector<Value> sums = forSteps(s, init, [&](Value step, int64_t count, ValueRange acc) {
       SmallVector<Value> out(acc);
       Value k = mul(step, s.values);
-      int64_t perSegment = s.segments == 1 ? s.values : s.values / s.segments;
+      emitPrefetch(w, s, weightRows[0], step);
+      int64_t perSegment = s.values / s.segments;
       for (int64_t segment = 0; segment < s.segments; ++segment) {
-        // x of this segment, for each row, and its sum over vectors where an offset needs it.
         SmallVector<SmallVector<Value, 4>> xs(xRows.size());
-        SmallVector<Value> xSums(xRows.size());
         for (auto [r, xRow] : llvm::enumerate(xRows)) {
           for (int64_t i = 0; i < perSegment; i += lanes) {
             Value at = add(k, index(segment * perSegment + i));
@@ -268,7 +324,6 @@ private:
           DecodedSegment decoded = s.decoder.emit(b, {op.getWeights()[w], weightRow, mul(step, s.units)}, segment,
                                                   lanes, std::min(count, lanes));
           Value scale = decoded.scale ? splat(decoded.scale) : Value();
-          Value offset = decoded.offset ? splat(decoded.offset) : Value();
           for (size_t r = 0; r < xRows.size(); ++r) {
             Value &sum = out[r * tileColumns + c];
             if (!scale) {
@@ -280,20 +335,24 @@ private:
               part = fma(decoded.codes[i], xs[r][i], part);
             }
             sum = fma(part, scale, sum);
-            if (offset) {
-              if (!xSums[r]) {
-                xSums[r] = xs[r][0];
-                for (Value x : llvm::drop_begin(xs[r])) {
-                  xSums[r] = arith::AddFOp::create(b, xSums[r], x);
-                }
-              }
-              sum = fma(xSums[r], offset, sum);
+            if (decoded.offset) {
+              Value at = add(mul(step, s.segments), index(segment));
+              Value xSum = memref::LoadOp::create(b, xSums, ValueRange{rowsInBlock[r], at});
+              Value &offsets = out[tile + r * tileColumns + c];
+              offsets = math::FmaOp::create(b, decoded.offset, xSum, offsets);
             }
           }
         }
       }
       return out;
     });
+    Value added = addLanes(SmallVector<Value>(ArrayRef<Value>(sums).take_front(tile)));
+    if (s.decoder.hasOffset) {
+      Value offsets =
+          vector::FromElementsOp::create(b, cast<VectorType>(added.getType()), ValueRange(sums).drop_front(tile));
+      added = arith::AddFOp::create(b, added, offsets);
+    }
+    return added;
   }
 
   /// One vector with the sum over lanes of each of n vectors; n is a power of two.
@@ -369,7 +428,7 @@ private:
   int64_t rowTile;
   int64_t panelColumns;
   BodyVectorizer epilogue;
-  Value zero, one, rowBound, panel;
+  Value zero, one, rowBound, panel, xSums;
   SmallVector<Value> results; ///< for each weight blockRows x lanes
 };
 
