@@ -94,7 +94,7 @@ class Tile_Type<string name, string mnem, list<Trait> traits = []> : TypeDef<Til
 def Tile_OperandType : Tile_Type<"Operand", "operand"> {
   let summary = "slots x channels of a cache as an operand of a matrix product, in place: nothing has been loaded yet";
   let parameters = (ins "int64_t":$slots, "int64_t":$channels);
-  let assemblyFormat = "`<` $slots `x` $channels `>`";
+  let assemblyFormat = "`<` $slots `,` $channels `>`";
 }
 
 class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;

@@ -422,7 +422,7 @@ def Tile_OperandOp : Tile_Op<"operand", [MemoryEffects<[MemRead]>]> {
   let description = [{
     Only the first `count` slots exist; a product over slots sums those alone, whatever lies behind them.
     ```mlir
-    %k = tile.operand k pages %c[%sequence, %head, %slot] count %n : !kv -> !tile.operand<64x128>
+    %k = tile.operand k pages %c[%sequence, %head, %slot] count %n : !kv -> !tile.operand<64, 128>
     ```
   }];
   let arguments = (ins KVCache_PlaneAttr:$plane, Tile_PartAttr:$part, KVCache_CacheType:$cache, Index:$sequence, Index:$head,
@@ -438,7 +438,7 @@ def Tile_GatherOperandOp : Tile_Op<"gather_operand", [MemoryEffects<[MemRead]>]>
   let description = [{
     Slots `selection[entry, head, first .. first + count - 1]`.
     ```mlir
-    %k = tile.gather_operand k %c[%sequence, %head] by %sel[%entry, %first] count %n : !kv, !kvcache.selection<token> -> !tile.operand<64x128>
+    %k = tile.gather_operand k %c[%sequence, %head] by %sel[%entry, %first] count %n : !kv, !kvcache.selection<token> -> !tile.operand<64, 128>
     ```
   }];
   let arguments = (ins KVCache_PlaneAttr:$plane, KVCache_CacheType:$cache, Index:$sequence, Index:$head,
@@ -472,9 +472,9 @@ def Tile_MmaOp : Tile_Op<"mma", [Pure]> {
   let description = [{
     `channels`: result[r, s] = sum over c of a[r, c] * b[s, c]; `slots`: result[r, c] = acc[r, c] + sum over s < count of a[r, s] * b[s, c].
     ```mlir
-    %s = tile.mma channels %q, %k : (vector<64x128xf32>, !tile.operand<64x128>) -> vector<64x64xf32>
+    %s = tile.mma channels %q, %k : (vector<64x128xf32>, !tile.operand<64, 128>) -> vector<64x64xf32>
     %o = tile.mma slots %p, %v acc %o0
-        : (vector<64x64xf32>, !tile.operand<64x128>, vector<64x128xf32>) -> vector<64x128xf32>
+        : (vector<64x64xf32>, !tile.operand<64, 128>, vector<64x128xf32>) -> vector<64x128xf32>
     ```
   }];
   let arguments = (ins Tile_ContractAttr:$contract, VectorOfRankAndType<[2], [F32]>:$a, Tile_OperandType:$b,

@@ -135,17 +135,16 @@ void kvc::prepareValues(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOpera
   }
   // Scales of a slot are shared by groups of channels: widen those of the tile, slot by slot.
   int64_t groups = layout.channels / layout.format.getGroup();
-  operand.wideScales = emitter.allocate({operand.slots, groups}, b.getF32Type());
+  operand.wideScales = emitter.allocate({operand.slots * groups}, b.getF32Type());
   if (layout.zeros >= 0) {
-    operand.wideZeros = emitter.allocate({operand.slots, groups}, b.getF32Type());
+    operand.wideZeros = emitter.allocate({operand.slots * groups}, b.getF32Type());
   }
   emitter.forRange(b, indexOf(b, 0), operand.count, operand.chunk, [&](ImplicitLocOpBuilder &b, Value first) {
     BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.slot, first));
     auto widen = [&](int64_t plane, Value into) {
       Value from = add(b, at.base, add(b, mul(b, at.slot, groups * layout.scaleBytes), indexOf(b, plane)));
       Value wide = loadScales(b, operand, from, operand.chunk * groups);
-      wide = vector::ShapeCastOp::create(b, VectorType::get({operand.chunk, groups}, b.getF32Type()), wide);
-      vector::TransferWriteOp::create(b, wide, into, ValueRange{first, indexOf(b, 0)}, ArrayRef<bool>{true, true});
+      vector::StoreOp::create(b, wide, into, ValueRange{mul(b, first, groups)});
     };
     widen(layout.scales, operand.wideScales);
     if (operand.wideZeros) {
@@ -189,7 +188,8 @@ SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emit
     Value scale, zero;
     Value slot = add(b, mul(b, unit, layout.pack), indexOf(b, static_cast<int64_t>(e)));
     if (layout.format.getAxis() == Axis::Token) {
-      SmallVector<Value> at{add(b, chunk.first, slot), indexOf(b, block * lanes / group)};
+      Value row = mul(b, add(b, chunk.first, slot), layout.channels / group);
+      SmallVector<Value> at{add(b, row, indexOf(b, block * lanes / group))};
       scale = broadcastFrom(b, operand.wideScales, at, lane);
       zero = operand.wideZeros ? broadcastFrom(b, operand.wideZeros, at, lane) : Value();
     } else {

@@ -31,7 +31,8 @@ struct PageOperand {
 
   /// Keys in their layout: byte offsets of the units and scales of each block of lanes.
   llvm::SmallVector<mlir::Value> unitBase, scaleBase;
-  /// Per-channel scales of keys and per-token scales of values, widened: memref<groups x n x f32>; null without.
+  /// Per-channel scales of keys (memref<lane blocks x channels x f32>) and per-token scales of values (memref<slots *
+  /// groups x f32>), widened; null without.
   mlir::Value wideScales, wideZeros;
   /// Unpacked copy: keys [channels x slots], values [slots x padded channels]; null when read in place.
   mlir::Value staged;
