@@ -47,10 +47,16 @@ def KVCache_RopeAttr : KVCache_Attr<"Rope", "rope"> {
   let description = [{
     Rotates the pairs of the first `dims` channels of a head by `position * base^(-2i/dims)`, i the number of the
     pair (Su et al., RoFormer, arXiv:2104.09864). `#kvcache.rope<base = 10000.0, dims = 64, pairing = half>`.
+    In a method, `#kvcache.rope<site>` stands for the RoPE of the attention site that the method is spliced into.
   }];
-  let parameters = (ins "::mlir::FloatAttr":$base, "int64_t":$dims, EnumParameter<KVCache_Pairing>:$pairing);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let parameters = (ins OptionalParameter<"::mlir::FloatAttr">:$base, "int64_t":$dims, EnumParameter<KVCache_Pairing>:$pairing);
+  let assemblyFormat = "`<` custom<RopeParameters>($base, $dims, $pairing) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The placeholder of a method.
+    static RopeAttr getSite(::mlir::MLIRContext *context) { return get(context, {}, 0, Pairing::Adjacent); }
+    bool isSite() const { return !getBase(); }
+  }];
 }
 
 def KVCache_ParamAttr : KVCache_Attr<"Param", "param"> {

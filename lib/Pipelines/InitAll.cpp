@@ -3,6 +3,7 @@
 
 #include "kvc/Conversion/Passes.h"
 #include "kvc/Dialect/KVCache/IR/KVCache.h"
+#include "kvc/Dialect/KVCache/Transforms/Passes.h"
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -17,4 +18,5 @@ void kvc::registerAllDialects(mlir::DialectRegistry &registry) {
 void kvc::registerAllPasses() {
   mlir::registerAllPasses();
   registerKVCConversionPasses();
+  registerKVCKVCachePasses();
 }

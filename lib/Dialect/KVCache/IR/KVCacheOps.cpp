@@ -82,6 +82,9 @@ static LogicalResult verifyAtLeast(Operation *op, StringRef name, Attribute attr
 }
 
 static LogicalResult verifyRope(Operation *op, RopeAttr rope, int64_t channels) {
+  if (rope && rope.isSite()) {
+    return op->emitOpError() << "expects a rope with base and dims outside a method, but got " << rope;
+  }
   if (rope && rope.getDims() > channels) {
     return emitExpected(op, "rope dims", Twine("of at most ") + Twine(channels), rope.getDims());
   }

@@ -11,6 +11,65 @@ using namespace mlir;
 using namespace kvc::kvcache;
 
 #include "KVCache/KVCacheEnums.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// RopeAttr
+//===----------------------------------------------------------------------===//
+
+/// `site`, or `base = B, dims = N, pairing = adjacent|half` in any order.
+static ParseResult parseRopeParameters(AsmParser &parser, FloatAttr &base, int64_t &dims, Pairing &pairing) {
+  dims = 0;
+  pairing = Pairing::Adjacent;
+  if (succeeded(parser.parseOptionalKeyword("site"))) {
+    return success();
+  }
+  SMLoc loc = parser.getCurrentLocation();
+  bool hasPairing = false;
+  auto field = [&]() -> ParseResult {
+    SMLoc at = parser.getCurrentLocation();
+    StringRef key, value;
+    if (parser.parseKeyword(&key) || parser.parseEqual()) {
+      return failure();
+    }
+    if (key == "base") {
+      return parser.parseAttribute(base);
+    }
+    if (key == "dims") {
+      return parser.parseInteger(dims);
+    }
+    if (key != "pairing") {
+      return parser.emitError(at) << "expects base, dims or pairing, but got '" << key << "'";
+    }
+    at = parser.getCurrentLocation();
+    if (parser.parseKeyword(&value)) {
+      return failure();
+    }
+    std::optional<Pairing> parsed = symbolizePairing(value);
+    if (!parsed) {
+      return parser.emitError(at) << "expects pairing adjacent or half, but got '" << value << "'";
+    }
+    pairing = *parsed;
+    hasPairing = true;
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(field)) {
+    return failure();
+  }
+  if (!base || !hasPairing) {
+    return parser.emitError(loc) << "expects base, dims and pairing of a rope, but got no "
+                                 << (base ? "pairing" : "base");
+  }
+  return success();
+}
+
+static void printRopeParameters(AsmPrinter &printer, FloatAttr base, int64_t dims, Pairing pairing) {
+  if (!base) {
+    printer << "site";
+    return;
+  }
+  printer << "base = " << base << ", dims = " << dims << ", pairing = " << stringifyPairing(pairing);
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "KVCache/KVCacheAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -188,6 +247,9 @@ LogicalResult FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
 
 LogicalResult RopeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, FloatAttr base, int64_t dims,
                                Pairing) {
+  if (!base && dims == 0) {
+    return success(); // the placeholder of a method
+  }
   if (!base || base.getValueAsDouble() <= 1.0) {
     return emitError() << "expects a rope base above 1, but got " << base;
   }
@@ -425,6 +487,9 @@ LogicalResult CacheType::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
     return emitError() << "expects formats without a tail in a ring, but got a residual or per-channel groups";
   }
   // C12
+  if (rope && rope.isSite()) {
+    return emitError() << "expects a rope with base and dims in a cache type, but got a method's placeholder";
+  }
   if (rope && rope.getDims() > kDim) {
     return emitError() << "expects rope of at most " << kDim << " dims, but got " << rope.getDims();
   }
