@@ -1,0 +1,67 @@
+//===- Backend.h - What turns kernels into code -----------------*- C++ -*-===//
+//
+// A back end compiles the kernels of a module for one target row. The choice is made here once; no other place asks which
+// back end a target has.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_TARGET_BACKEND_H
+#define KVC_TARGET_BACKEND_H
+
+#include "kvc/Target/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+/// How code lies in an artifact (kvc.fb.CodeKind).
+enum class CodeKind { SharedObject, Cubin, Hsaco };
+
+/// A compiled kernel.
+struct KernelCode {
+  /// Function in the module.
+  std::string name;
+  /// Symbol in the code. Kernels of the same code have the same symbol.
+  std::string symbol;
+  /// Bytes of scratch memory that a worker needs.
+  uint64_t scratchBytes = 0;
+};
+
+/// The compiled kernels of one module for one target.
+struct TargetCode {
+  CodeKind kind = CodeKind::SharedObject;
+  std::vector<uint8_t> code;
+  std::vector<KernelCode> kernels;
+};
+
+struct BackendOptions {
+  /// Folder of compiled kernels, by the hash of all that they depend on; empty: none is kept. Several processes may share it.
+  std::string cacheFolder;
+};
+
+/// What a back end can print instead of code.
+enum class CodeForm { LLVM, Assembly, Object };
+
+class Backend {
+public:
+  virtual ~Backend() = default;
+  /// Compiles the kernels of `module` (functions with `tile.kernel`, after kvc-convert-tile-to-vector), which stays as it
+  /// is. Failure comes with a diagnostic.
+  virtual llvm::FailureOr<TargetCode> compile(mlir::ModuleOp module, const Target &target,
+                                              const BackendOptions &options) const = 0;
+  /// The text or relocatable object of all kernels of `module`.
+  virtual llvm::FailureOr<std::string> emit(mlir::ModuleOp module, const Target &target, CodeForm form) const = 0;
+};
+
+/// The back end of a target; never null for a row of the table.
+const Backend &getBackend(const Target &target);
+
+/// ${XDG_CACHE_HOME:-~/.cache}/kvc; empty when neither variable is set.
+std::string getDefaultCacheFolder();
+
+} // namespace kvc
+
+#endif // KVC_TARGET_BACKEND_H

@@ -1,0 +1,780 @@
+//===- Plan.cpp - Host functions to plans ---------------------------------===//
+#include "Plan.h"
+
+#include "gguf/BlockFormats.h"
+#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::kvcache;
+
+uint32_t plan::Tables::specOf(CacheType type) {
+  auto found = llvm::find(caches, type);
+  uint32_t index = found - caches.begin();
+  if (found == caches.end()) {
+    caches.push_back(type);
+  }
+  return index;
+}
+
+uint32_t plan::Tables::constantOf(std::string bytes) {
+  auto found = llvm::find(constants, bytes);
+  uint32_t index = found - constants.begin();
+  if (found == constants.end()) {
+    constants.push_back(std::move(bytes));
+  }
+  return index;
+}
+
+static FailureOr<fb::DType> dtypeOf(Operation *op, Type type) {
+  using D = fb::DType;
+  if (auto integer = dyn_cast<IntegerType>(type)) {
+    switch (integer.getWidth()) {
+    case 1:
+      return D::i1;
+    case 8:
+      return integer.isUnsigned() ? D::u8 : D::i8;
+    case 16:
+      return D::i16;
+    case 32:
+      return D::i32;
+    case 64:
+      return D::i64;
+    default:
+      break;
+    }
+  }
+  if (type.isF16()) {
+    return D::f16;
+  }
+  if (type.isBF16()) {
+    return D::bf16;
+  }
+  if (type.isF32()) {
+    return D::f32;
+  }
+  if (type.isF64()) {
+    return D::f64;
+  }
+  return op->emitOpError() << "expects elements that an artifact can hold, but got " << type;
+}
+
+namespace {
+using plan::Dim;
+using plan::Step;
+
+class FunctionBuilder {
+public:
+  FunctionBuilder(func::FuncOp function, const llvm::StringMap<uint32_t> &kernels, plan::Tables &tables)
+      : function(function), kernels(kernels), tables(tables) {}
+
+  FailureOr<plan::Function> build() {
+    out.name = function.getSymName().str();
+    if (!function.getBody().hasOneBlock()) {
+      return function.emitOpError() << "expects a straight line of operations in a host function, but got branches";
+    }
+    for (BlockArgument argument : function.getArguments()) {
+      if (failed(addArgument(argument))) {
+        return failure();
+      }
+    }
+    for (Operation &op : function.getBody().front()) {
+      if (failed(visit(&op))) {
+        return failure();
+      }
+    }
+    addFrees();
+    return std::move(out);
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Values
+  //===--------------------------------------------------------------------===//
+
+  uint32_t add(plan::Value value) {
+    out.values.push_back(std::move(value));
+    return out.values.size() - 1;
+  }
+
+  /// Dimensions of a tensor; `sizes` are the nodes of the dynamic ones (-1: given by the caller).
+  static std::vector<Dim> dimsOf(ShapedType type, ArrayRef<int32_t> sizes) {
+    std::vector<Dim> dims;
+    for (int64_t size : type.getShape()) {
+      if (ShapedType::isDynamic(size)) {
+        dims.push_back({-1, sizes.front()});
+        sizes = sizes.drop_front();
+      } else {
+        dims.push_back({size, -1});
+      }
+    }
+    return dims;
+  }
+
+  LogicalResult addArgument(BlockArgument argument) {
+    Type type = argument.getType();
+    plan::Value value;
+    if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+      FailureOr<fb::DType> dtype = dtypeOf(function, tensor.getElementType());
+      if (failed(dtype)) {
+        return failure();
+      }
+      value.dtype = *dtype;
+      value.dims = dimsOf(tensor, SmallVector<int32_t>(tensor.getRank(), -1));
+      value.source = fb::TensorSource::argument;
+    } else if (auto cache = dyn_cast<CacheType>(type)) {
+      value.kind = fb::ValueType::Cache;
+      value.spec = tables.specOf(cache);
+    } else if (isa<BatchType>(type)) {
+      value.kind = fb::ValueType::Batch;
+    } else if (type.isIndex() || type.isInteger(64) || type.isInteger(32) || type.isF32()) {
+      value.kind = fb::ValueType::Scalar;
+      value.dtype = type.isF32() ? fb::DType::f32 : type.isInteger(32) ? fb::DType::i32 : fb::DType::i64;
+    } else {
+      return function.emitOpError() << "expects tensors, caches, batches, index, i32, i64 and f32 as arguments of a "
+                                       "host function, but got "
+                                    << type << " for argument " << argument.getArgNumber();
+    }
+    uint32_t index = add(value);
+    values[argument] = index;
+    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "kvcache.name");
+    out.arguments.push_back({name ? name.str() : "", index, text(type)});
+    return success();
+  }
+
+  static std::string text(Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return text;
+  }
+
+  /// The value that stands for `v`; numbers become scalars.
+  FailureOr<uint32_t> valueOf(Operation *user, mlir::Value v) {
+    if (auto found = values.find(v); found != values.end()) {
+      return found->second;
+    }
+    if (v.getType().isIndex() || v.getType().isInteger(64) || v.getType().isInteger(32)) {
+      FailureOr<int32_t> node = exprOf(user, v);
+      if (failed(node)) {
+        return failure();
+      }
+      plan::Value scalar;
+      scalar.kind = fb::ValueType::Scalar;
+      scalar.dtype = v.getType().isInteger(32) ? fb::DType::i32 : fb::DType::i64;
+      scalar.expr = *node;
+      return values[v] = add(scalar);
+    }
+    return user->emitOpError() << "uses a value of type " << v.getType() << " that a plan cannot hold";
+  }
+
+  FailureOr<uint32_t> addView(Operation *op, mlir::Value source, int32_t offset) {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    FailureOr<uint32_t> base = valueOf(op, source);
+    FailureOr<fb::DType> dtype = dtypeOf(op, type.getElementType());
+    if (failed(base) || failed(dtype)) {
+      return failure();
+    }
+    SmallVector<int32_t> sizes;
+    for (int64_t axis = 0; axis < type.getRank(); ++axis) {
+      if (type.isDynamicDim(axis)) {
+        FailureOr<int32_t> size = sizeOfView(op, axis);
+        if (failed(size)) {
+          return failure();
+        }
+        sizes.push_back(*size);
+      }
+    }
+    plan::Value view;
+    view.dtype = *dtype;
+    view.dims = dimsOf(type, sizes);
+    view.source = fb::TensorSource::view;
+    view.base = *base;
+    view.offset = offset;
+    return values[op->getResult(0)] = add(view);
+  }
+
+  /// Node of a dynamic dimension of the result of a view.
+  FailureOr<int32_t> sizeOfView(Operation *op, int64_t axis) {
+    return TypeSwitch<Operation *, FailureOr<int32_t>>(op)
+        .Case([&](tensor::CastOp cast) { return dim(cast.getSource(), axis); })
+        .Case([&](tensor::ExpandShapeOp expand) { return exprOf(op, expand.getMixedOutputShape()[axis]); })
+        .Case([&](tensor::CollapseShapeOp collapse) -> FailureOr<int32_t> {
+          int32_t product = constant(1);
+          for (int64_t source : collapse.getReassociationIndices()[axis]) {
+            product = node(fb::ExprOp::mul, product, *dim(collapse.getSrc(), source));
+          }
+          return product;
+        })
+        .Case([&](tensor::ExtractSliceOp slice) { return exprOf(op, slice.getMixedSizes()[axis]); })
+        .Default([](Operation *op) { return op->emitOpError() << "is not a view that a plan can hold"; });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Expressions
+  //===--------------------------------------------------------------------===//
+
+  int32_t node(fb::ExprOp op, int32_t a, int32_t b, int64_t value = 0) {
+    plan::Expr expr{op, a, b, value};
+    auto found = llvm::find(out.exprs, expr);
+    // max_length changes between steps: each stands for its own moment.
+    if (found != out.exprs.end() && op != fb::ExprOp::max_length) {
+      return found - out.exprs.begin();
+    }
+    out.exprs.push_back(expr);
+    return out.exprs.size() - 1;
+  }
+  int32_t constant(int64_t value) { return node(fb::ExprOp::constant, -1, -1, value); }
+
+  FailureOr<int32_t> dim(mlir::Value tensor, int64_t axis) {
+    auto type = cast<RankedTensorType>(tensor.getType());
+    if (!type.isDynamicDim(axis)) {
+      return constant(type.getDimSize(axis));
+    }
+    return node(fb::ExprOp::dim, values.find(tensor)->second, axis);
+  }
+
+  FailureOr<int32_t> exprOf(Operation *user, OpFoldResult value) {
+    if (auto attr = dyn_cast<Attribute>(value)) {
+      return constant(cast<IntegerAttr>(attr).getInt());
+    }
+    return exprOf(user, cast<mlir::Value>(value));
+  }
+
+  FailureOr<int32_t> exprOf(Operation *user, mlir::Value value) {
+    if (auto found = exprs.find(value); found != exprs.end()) {
+      return found->second;
+    }
+    if (auto found = values.find(value); found != values.end() && !value.getType().isF32()) {
+      return exprs[value] = node(fb::ExprOp::scalar, found->second, -1);
+    }
+    return user->emitOpError() << "uses a number that a plan cannot compute";
+  }
+
+  LogicalResult binary(Operation *op, fb::ExprOp kind) {
+    FailureOr<int32_t> a = exprOf(op, op->getOperand(0)), b = exprOf(op, op->getOperand(1));
+    if (failed(a) || failed(b)) {
+      return failure();
+    }
+    exprs[op->getResult(0)] = node(kind, *a, *b);
+    return success();
+  }
+
+  /// x - floordiv(x, y) * y, for sizes.
+  LogicalResult remainder(Operation *op) {
+    FailureOr<int32_t> a = exprOf(op, op->getOperand(0)), b = exprOf(op, op->getOperand(1));
+    if (failed(a) || failed(b)) {
+      return failure();
+    }
+    int32_t whole = node(fb::ExprOp::mul, node(fb::ExprOp::floordiv, *a, *b), *b);
+    exprs[op->getResult(0)] = node(fb::ExprOp::sub, *a, whole);
+    return success();
+  }
+
+  /// Moments on which a number depends: max_length nodes, by the node that uses them.
+  void collectMoments(int32_t root, SmallVectorImpl<int32_t> &moments) {
+    const plan::Expr &expr = out.exprs[root];
+    switch (expr.op) {
+    case fb::ExprOp::add:
+    case fb::ExprOp::sub:
+    case fb::ExprOp::mul:
+    case fb::ExprOp::ceildiv:
+    case fb::ExprOp::floordiv:
+    case fb::ExprOp::min:
+    case fb::ExprOp::max:
+      collectMoments(expr.a, moments);
+      collectMoments(expr.b, moments);
+      break;
+    case fb::ExprOp::element:
+      collectMoments(expr.b, moments);
+      break;
+    case fb::ExprOp::scalar:
+      if (out.values[expr.a].expr >= 0) {
+        collectMoments(out.values[expr.a].expr, moments);
+      }
+      break;
+    case fb::ExprOp::dim:
+      if (!bound.contains(expr.a) && out.values[expr.a].dims[expr.b].expr >= 0) {
+        collectMoments(out.values[expr.a].dims[expr.b].expr, moments);
+      }
+      break;
+    case fb::ExprOp::max_length:
+      moments.push_back(root);
+      break;
+    default:
+      break;
+    }
+  }
+
+  /// The runtime evaluates a node when a step uses it: the cache must not have changed since the op that asked.
+  LogicalResult checkMoments(Operation *op, int32_t root) {
+    SmallVector<int32_t> moments;
+    collectMoments(root, moments);
+    for (int32_t moment : moments) {
+      if (momentOf.lookup(moment) < lastUpdate.lookup(out.exprs[moment].a)) {
+        return op->emitOpError() << "uses a tile.max_length of a cache that a step in between has changed: expects the "
+                                    "first use of the size before the change";
+      }
+    }
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Operations
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult visit(Operation *op) {
+    using E = fb::ExprOp;
+    return TypeSwitch<Operation *, LogicalResult>(op)
+        .Case([&](arith::ConstantOp op) { return visitConstant(op); })
+        .Case<arith::AddIOp>([&](Operation *op) { return binary(op, E::add); })
+        .Case<arith::SubIOp>([&](Operation *op) { return binary(op, E::sub); })
+        .Case<arith::MulIOp>([&](Operation *op) { return binary(op, E::mul); })
+        .Case<arith::CeilDivSIOp, arith::CeilDivUIOp>([&](Operation *op) { return binary(op, E::ceildiv); })
+        .Case<arith::FloorDivSIOp, arith::DivUIOp, arith::DivSIOp>([&](Operation *op) { return binary(op, E::floordiv); })
+        .Case<arith::RemUIOp, arith::RemSIOp>([&](Operation *op) { return remainder(op); })
+        .Case<arith::MinSIOp, arith::MinUIOp>([&](Operation *op) { return binary(op, E::min); })
+        .Case<arith::MaxSIOp, arith::MaxUIOp>([&](Operation *op) { return binary(op, E::max); })
+        .Case<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp>([&](Operation *op) -> LogicalResult {
+          FailureOr<int32_t> source = exprOf(op, op->getOperand(0));
+          if (failed(source)) {
+            return failure();
+          }
+          exprs[op->getResult(0)] = *source;
+          return success();
+        })
+        .Case([&](tensor::DimOp op) -> LogicalResult {
+          std::optional<int64_t> axis = op.getConstantIndex();
+          if (!axis || !values.contains(op.getSource())) {
+            return op.emitOpError() << "expects a constant axis of a tensor of the plan";
+          }
+          exprs[op.getResult()] = *dim(op.getSource(), *axis);
+          return success();
+        })
+        .Case([&](tensor::ExtractOp op) { return visitElement(op); })
+        .Case([&](tensor::EmptyOp op) { return visitEmpty(op); })
+        .Case<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+            [&](Operation *op) -> LogicalResult { return addView(op, op->getOperand(0), -1); })
+        .Case([&](tensor::ExtractSliceOp op) { return visitSlice(op); })
+        .Case([&](UnrealizedConversionCastOp op) -> LogicalResult {
+          // A selection is its two tensors.
+          if (op.getNumResults() == 1 && isa<SelectionType>(op.getResult(0).getType()) && op.getNumOperands() == 2) {
+            selections[op.getResult(0)] = {op.getOperand(0), op.getOperand(1)};
+            return success();
+          }
+          return op.emitOpError() << "cannot be held by a plan";
+        })
+        .Case([&](WeightOp op) { return visitWeight(op); })
+        .Case([&](tile::RowsOp op) { return ofBatch(op, op.getBatch(), E::rows); })
+        .Case([&](tile::EntriesOp op) { return ofBatch(op, op.getBatch(), E::entries); })
+        .Case([&](tile::MaxLengthOp op) -> LogicalResult {
+          FailureOr<uint32_t> cache = valueOf(op, op.getCache()), batch = valueOf(op, op.getBatch());
+          if (failed(cache) || failed(batch)) {
+            return failure();
+          }
+          int32_t moment = node(E::max_length, *cache, *batch);
+          momentOf[moment] = out.steps.size();
+          exprs[op.getResult()] = moment;
+          return success();
+        })
+        .Case([&](tile::DispatchOp op) { return visitDispatch(op); })
+        .Case([&](tile::ReserveOp op) { return visitReserve(op); })
+        .Case([&](tile::ReleaseOp op) { return visitRelease(op); })
+        .Case([&](tile::CloneOp op) { return visitClone(op); })
+        .Case([&](ForkOp op) { return visitFork(op); })
+        .Case([&](func::ReturnOp op) { return visitReturn(op); })
+        .Default([](Operation *op) { return op->emitOpError() << "cannot be held by a plan"; });
+  }
+
+  LogicalResult visitConstant(arith::ConstantOp op) {
+    if (auto integer = dyn_cast<IntegerAttr>(op.getValue())) {
+      exprs[op.getResult()] = constant(integer.getInt());
+      return success();
+    }
+    auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
+    auto type = dyn_cast<RankedTensorType>(op.getType());
+    if (!elements || !type) {
+      return op.emitOpError() << "cannot be held by a plan: expects an integer or a dense tensor, but got "
+                              << op.getType();
+    }
+    FailureOr<fb::DType> dtype = dtypeOf(op, type.getElementType());
+    if (failed(dtype)) {
+      return failure();
+    }
+    plan::Value value;
+    value.dtype = *dtype;
+    value.dims = dimsOf(type, {});
+    value.source = fb::TensorSource::constant;
+    value.constant = tables.constantOf(bytesOf(elements));
+    values[op.getResult()] = add(value);
+    return success();
+  }
+
+  static std::string bytesOf(DenseElementsAttr elements) {
+    std::string bytes;
+    if (elements.getElementType().isInteger(1)) {
+      for (bool element : elements.getValues<bool>()) {
+        bytes.push_back(element);
+      }
+      return bytes;
+    }
+    ArrayRef<char> raw = elements.getRawData();
+    int64_t copies = elements.isSplat() ? elements.getNumElements() : 1;
+    for (int64_t i = 0; i < copies; ++i) {
+      bytes.append(raw.begin(), raw.end());
+    }
+    return bytes;
+  }
+
+  LogicalResult visitElement(tensor::ExtractOp op) {
+    auto type = op.getTensor().getType();
+    auto found = values.find(op.getTensor());
+    bool isVisible = found != values.end() && (out.values[found->second].source == fb::TensorSource::argument ||
+                                               out.values[found->second].source == fb::TensorSource::constant);
+    if (!isVisible || !(type.getElementType().isInteger(32) || type.getElementType().isInteger(64))) {
+      return op.emitOpError() << "expects an element of an i32 or i64 argument or constant, which the host can see, but "
+                                 "got one of "
+                              << type;
+    }
+    int32_t flat = constant(0);
+    for (auto [axis, index] : llvm::enumerate(op.getIndices())) {
+      FailureOr<int32_t> at = exprOf(op, index);
+      if (failed(at)) {
+        return failure();
+      }
+      flat = node(fb::ExprOp::add, node(fb::ExprOp::mul, flat, *dim(op.getTensor(), axis)), *at);
+    }
+    exprs[op.getResult()] = node(fb::ExprOp::element, found->second, flat);
+    return success();
+  }
+
+  LogicalResult visitEmpty(tensor::EmptyOp op) {
+    SmallVector<int32_t> sizes;
+    for (mlir::Value size : op.getDynamicSizes()) {
+      FailureOr<int32_t> node = exprOf(op, size);
+      if (failed(node)) {
+        return failure();
+      }
+      sizes.push_back(*node);
+    }
+    FailureOr<fb::DType> dtype = dtypeOf(op, op.getType().getElementType());
+    if (failed(dtype)) {
+      return failure();
+    }
+    plan::Value value;
+    value.dtype = *dtype;
+    value.dims = dimsOf(op.getType(), sizes);
+    values[op.getResult()] = add(value);
+    return success();
+  }
+
+  /// Only slices that are contiguous: parts of the first dimension.
+  LogicalResult visitSlice(tensor::ExtractSliceOp op) {
+    auto source = op.getSourceType();
+    int64_t elementBytes = llvm::divideCeil(source.getElementTypeBitWidth(), 8);
+    bool contiguous = op.hasUnitStride() && source.getRank() > 0;
+    int32_t rowBytes = constant(elementBytes);
+    for (int64_t axis = 1; contiguous && axis < source.getRank(); ++axis) {
+      contiguous = isConstantIntValue(op.getMixedOffsets()[axis], 0) && !source.isDynamicDim(axis) &&
+                   isConstantIntValue(op.getMixedSizes()[axis], source.getDimSize(axis));
+      rowBytes = node(fb::ExprOp::mul, rowBytes, *dim(op.getSource(), axis));
+    }
+    if (!contiguous || op.getType().getRank() != source.getRank()) {
+      return op.emitOpError() << "cannot be held by a plan: expects whole rows of the first dimension";
+    }
+    FailureOr<int32_t> offset = exprOf(op, op.getMixedOffsets()[0]);
+    if (failed(offset)) {
+      return failure();
+    }
+    return addView(op, op.getSource(), node(fb::ExprOp::mul, *offset, rowBytes));
+  }
+
+  LogicalResult visitWeight(WeightOp op) {
+    auto type = cast<RankedTensorType>(op.getType());
+    plan::Value value;
+    value.source = fb::TensorSource::weight;
+    value.weight = op.getName().str();
+    auto encoding = dyn_cast_or_null<EncodedAttr>(type.getEncoding());
+    StringRef name = encoding                           ? encoding.getName()
+                     : type.getElementType().isF32()    ? "f32"
+                     : type.getElementType().isF16()    ? "f16"
+                     : type.getElementType().isBF16()   ? "bf16"
+                                                        : "";
+    auto format = llvm::find_if(gguf::blockFormats(), [&](const auto &format) { return format.encoding == name.str(); });
+    if (format == gguf::blockFormats().end() || type.getRank() == 0) {
+      return op.emitOpError() << "expects a tensor of f32, f16, bf16 or a known encoding, but got " << type;
+    }
+    int64_t row = type.getShape().back(), rows = type.getNumElements() / std::max<int64_t>(row, 1);
+    Result<uint64_t> rowBytes = gguf::rowBytes(*format, row);
+    if (!rowBytes.ok()) {
+      return op.emitOpError() << rowBytes.message();
+    }
+    value.weightType = format->id;
+    value.weightBytes = *rowBytes * rows;
+    if (encoding) {
+      value.dtype = fb::DType::i8;
+      for (int64_t size : type.getShape().drop_back()) {
+        value.dims.push_back({size, -1});
+      }
+      value.dims.push_back({int64_t(*rowBytes), -1});
+    } else {
+      value.dtype = *dtypeOf(op, type.getElementType());
+      value.dims = dimsOf(type, {});
+    }
+    values[op.getResult()] = add(value);
+    return success();
+  }
+
+  LogicalResult ofBatch(Operation *op, mlir::Value batch, fb::ExprOp kind) {
+    FailureOr<uint32_t> value = valueOf(op, batch);
+    if (failed(value)) {
+      return failure();
+    }
+    exprs[op->getResult(0)] = node(kind, *value, -1);
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Steps
+  //===--------------------------------------------------------------------===//
+
+  /// Root of a tensor value, or the value itself.
+  uint32_t rootOf(uint32_t value) const {
+    while (out.values[value].kind == fb::ValueType::Tensor && out.values[value].source == fb::TensorSource::view) {
+      value = out.values[value].base;
+    }
+    return value;
+  }
+
+  LogicalResult use(Operation *op, uint32_t value) {
+    // Memory and sizes of a tensor are fixed at its first use, those of its base too.
+    for (uint32_t v = value;; v = out.values[v].base) {
+      if (bound.insert(v).second) {
+        for (const Dim &dim : out.values[v].dims) {
+          if (dim.expr >= 0 && failed(checkMoments(op, dim.expr))) {
+            return failure();
+          }
+        }
+        if (out.values[v].offset >= 0 && failed(checkMoments(op, out.values[v].offset))) {
+          return failure();
+        }
+      }
+      if (out.values[v].source != fb::TensorSource::view) {
+        break;
+      }
+    }
+    if (out.values[value].kind == fb::ValueType::Scalar && out.values[value].expr >= 0 &&
+        failed(checkMoments(op, out.values[value].expr))) {
+      return failure();
+    }
+    lastUse[rootOf(value)] = out.steps.size();
+    return success();
+  }
+
+  /// A result that is an operand updated in place.
+  void alias(mlir::Value result, mlir::Value operand) {
+    values[result] = values.find(operand)->second;
+    if (isa<CacheType>(result.getType())) {
+      lastUpdate[values[result]] = out.steps.size() + 1;
+    }
+  }
+
+  LogicalResult visitDispatch(tile::DispatchOp op) {
+    auto kernel = kernels.find(op.getKernel());
+    if (kernel == kernels.end()) {
+      return op.emitOpError() << "expects a kernel with code, but got " << op.getKernelAttr();
+    }
+    Step step;
+    step.kernel = kernel->second;
+    SmallVector<mlir::Value> operands;
+    for (mlir::Value operand : llvm::concat<mlir::Value>(op.getInputs(), op.getOutputs())) {
+      if (auto pair = selections.find(operand); pair != selections.end()) {
+        operands.append({pair->second.first, pair->second.second});
+      } else {
+        operands.push_back(operand);
+      }
+    }
+    for (mlir::Value operand : operands) {
+      FailureOr<uint32_t> value = valueOf(op, operand);
+      if (failed(value) || failed(use(op, *value))) {
+        return failure();
+      }
+      step.operands.push_back(*value);
+    }
+    FailureOr<int32_t> items = exprOf(op, op.getItems());
+    if (failed(items) || failed(checkMoments(op, *items)) || failed(checkSignature(op, operands))) {
+      return failure();
+    }
+    step.items = *items;
+    for (auto [result, output] : llvm::zip_equal(op.getResults(), op.getOutputs())) {
+      if (auto pair = selections.find(output); pair != selections.end()) {
+        selections[result] = pair->second;
+        continue;
+      }
+      uint32_t root = rootOf(values.find(output)->second);
+      const plan::Value &value = out.values[root];
+      if (value.kind == fb::ValueType::Tensor && value.source != fb::TensorSource::buffer) {
+        return op.emitOpError() << "writes to memory that is not the function's: run kvc-insert-copies first";
+      }
+      alias(result, output);
+    }
+    out.steps.push_back(std::move(step));
+    return success();
+  }
+
+  /// The words that the operands give must be those that the kernel reads.
+  LogicalResult checkSignature(tile::DispatchOp op, ArrayRef<mlir::Value> operands) {
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getKernelAttr());
+    ArrayRef<Type> types = kernel.getArgumentTypes().drop_back();
+    unsigned next = 0;
+    auto fail = [&](mlir::Value operand, const Twine &want) {
+      InFlightDiagnostic diagnostic = op.emitOpError()
+                                      << "expects an operand of type " << want << ", but got " << operand.getType();
+      diagnostic.attachNote(kernel.getLoc()) << "the kernel is " << kernel.getFunctionType();
+      return diagnostic;
+    };
+    for (mlir::Value operand : operands) {
+      unsigned arrays = isa<CacheType>(operand.getType()) ? 6 : isa<BatchType>(operand.getType()) ? 3 : 1;
+      if (next + arrays > types.size()) {
+        return fail(operand, "none");
+      }
+      auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+      auto memref = dyn_cast<MemRefType>(types[next]);
+      if (tensor) {
+        const plan::Value &value = out.values[values.find(operand)->second];
+        bool same = memref && memref.getRank() == int64_t(value.dims.size());
+        for (int64_t axis = 0; same && axis < memref.getRank(); ++axis) {
+          int64_t size = value.dims[axis].size;
+          same = memref.isDynamicDim(axis) ? size < 0 : size == memref.getDimSize(axis);
+        }
+        if (!same) {
+          return fail(operand, text(types[next]));
+        }
+      } else if (arrays == 1 && operand.getType() != types[next]) {
+        return fail(operand, text(types[next]));
+      }
+      next += arrays;
+    }
+    if (next != types.size()) {
+      return op.emitOpError() << "expects operands for all arguments of the kernel " << kernel.getFunctionType();
+    }
+    return success();
+  }
+
+  FailureOr<Step> cacheStep(Operation *op, fb::Action action, mlir::Value cache, mlir::Value batch) {
+    Step step;
+    step.action = action;
+    FailureOr<uint32_t> cacheValue = valueOf(op, cache);
+    if (failed(cacheValue) || failed(use(op, *cacheValue))) {
+      return failure();
+    }
+    step.cache = *cacheValue;
+    if (batch) {
+      FailureOr<uint32_t> batchValue = valueOf(op, batch);
+      if (failed(batchValue)) {
+        return failure();
+      }
+      step.batch = *batchValue;
+    }
+    return step;
+  }
+
+  LogicalResult visitReserve(tile::ReserveOp op) {
+    FailureOr<Step> step = cacheStep(op, fb::Action::Reserve, op.getCache(), op.getBatch());
+    if (failed(step)) {
+      return failure();
+    }
+    step->mode = op.getMode() == tile::ReserveMode::Append ? fb::ReserveMode::append : fb::ReserveMode::rewrite;
+    // Lengths stay: sizes that were asked for before are still right.
+    values[op.getResult()] = step->cache;
+    out.steps.push_back(std::move(*step));
+    return success();
+  }
+
+  LogicalResult visitRelease(tile::ReleaseOp op) {
+    FailureOr<Step> step = cacheStep(op, fb::Action::Release, op.getCache(), op.getBatch());
+    if (failed(step)) {
+      return failure();
+    }
+    values[op.getResult()] = step->cache;
+    out.steps.push_back(std::move(*step));
+    return success();
+  }
+
+  LogicalResult visitClone(tile::CloneOp op) {
+    FailureOr<Step> step = cacheStep(op, fb::Action::Clone, op.getCache(), {});
+    if (failed(step)) {
+      return failure();
+    }
+    plan::Value clone;
+    clone.kind = fb::ValueType::Cache;
+    clone.spec = tables.specOf(op.getCache().getType());
+    step->result = add(clone);
+    values[op.getResult()] = step->result;
+    clones.insert(step->result);
+    lastUse[step->result] = out.steps.size();
+    out.steps.push_back(std::move(*step));
+    return success();
+  }
+
+  LogicalResult visitFork(ForkOp op) {
+    FailureOr<Step> step = cacheStep(op, fb::Action::Fork, op.getCache(), {});
+    FailureOr<int32_t> source = exprOf(op, op.getSource()), destination = exprOf(op, op.getDestination());
+    if (failed(step) || failed(source) || failed(destination)) {
+      return failure();
+    }
+    step->source = *source;
+    step->destination = *destination;
+    alias(op.getResult(), op.getCache());
+    out.steps.push_back(std::move(*step));
+    return success();
+  }
+
+  LogicalResult visitReturn(func::ReturnOp op) {
+    for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+      FailureOr<uint32_t> value = valueOf(op, operand);
+      if (failed(value)) {
+        return failure();
+      }
+      if (isa<BatchType>(operand.getType())) {
+        return op.emitOpError() << "expects tensors, caches and numbers as results, but got " << operand.getType();
+      }
+      auto name = function.getResultAttrOfType<StringAttr>(i, "kvcache.name");
+      out.results.push_back({name ? name.str() : "", *value, text(operand.getType())});
+      returned.insert(rootOf(*value));
+    }
+    return success();
+  }
+
+  void addFrees() {
+    for (auto [value, step] : lastUse) {
+      bool isBuffer = out.values[value].kind == fb::ValueType::Tensor &&
+                      out.values[value].source == fb::TensorSource::buffer;
+      if ((isBuffer || clones.contains(value)) && !returned.contains(value)) {
+        out.steps[step].free.push_back(value);
+      }
+    }
+  }
+
+  func::FuncOp function;
+  const llvm::StringMap<uint32_t> &kernels;
+  plan::Tables &tables;
+  plan::Function out;
+  DenseMap<mlir::Value, uint32_t> values;
+  DenseMap<mlir::Value, int32_t> exprs;
+  DenseMap<mlir::Value, std::pair<mlir::Value, mlir::Value>> selections;
+  /// Steps that were there when a max_length was asked for, and when a cache was last changed.
+  DenseMap<int32_t, size_t> momentOf;
+  DenseMap<uint32_t, size_t> lastUpdate;
+  llvm::MapVector<uint32_t, size_t> lastUse;
+  DenseSet<uint32_t> bound, clones, returned;
+};
+} // namespace
+
+FailureOr<plan::Function> plan::buildFunction(func::FuncOp function, const llvm::StringMap<uint32_t> &kernels,
+                                              Tables &tables) {
+  return FunctionBuilder(function, kernels, tables).build();
+}

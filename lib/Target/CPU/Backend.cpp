@@ -1,0 +1,164 @@
+//===- Backend.cpp - The CPU back end -------------------------------------===//
+//
+// Every kernel is compiled on its own, so that the cache serves kernels across
+// modules, and linked with the others to one shared object.
+//
+//===----------------------------------------------------------------------===//
+#include "Codegen.h"
+
+#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Threading.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/SHA256.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+
+/// A module with a copy of one kernel, named `name`.
+OwningOpRef<ModuleOp> isolate(func::FuncOp kernel, StringRef name) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
+  func::FuncOp copy = kernel.clone();
+  copy.setSymName(name);
+  module->getBody()->push_back(copy);
+  return module;
+}
+
+/// `attention` for `attention_17`: the name that kernels of the same kind share.
+StringRef baseName(StringRef name) {
+  size_t underscore = name.rfind('_');
+  if (underscore != StringRef::npos && underscore + 1 < name.size() &&
+      llvm::all_of(name.drop_front(underscore + 1), llvm::isDigit)) {
+    name = name.take_front(underscore);
+  }
+  return name;
+}
+
+/// Hash of all that the code of a kernel depends on.
+std::string hashOf(func::FuncOp kernel, StringRef name, const Target &target) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << KVC_CPU_BUILD_ID << '\n'
+     << target.name << '\n' << target.triple << '\n' << target.cpu << '\n' << target.features << '\n' << target.lanes
+     << '\n' << name << '\n';
+  isolate(kernel, name)->print(os, OpPrintingFlags().printGenericOpForm().useLocalScope());
+  return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)), /*LowerCase=*/true);
+}
+
+class CPUBackend : public Backend {
+public:
+  FailureOr<TargetCode> compile(ModuleOp module, const Target &target, const BackendOptions &options) const override {
+    cpu::prepareContext(module.getContext());
+    cpu::ObjectCache cache(options.cacheFolder);
+    TargetCode result;
+    struct Job {
+      func::FuncOp kernel;
+      std::string symbol, key;
+      cpu::CachedKernel code;
+    };
+    std::vector<Job> jobs;
+    llvm::StringMap<size_t> bySymbol;
+    SmallVector<size_t> jobOf;
+    for (auto kernel : module.getOps<func::FuncOp>()) {
+      if (!kernel->hasAttr(tile::TileDialect::kernelAttr)) {
+        continue;
+      }
+      StringRef base = baseName(kernel.getSymName());
+      std::string key = hashOf(kernel, base, target);
+      std::string symbol = (base + "." + key.substr(0, 16)).str();
+      auto [job, isNew] = bySymbol.try_emplace(symbol, jobs.size());
+      if (isNew) {
+        jobs.push_back({kernel, symbol, key, {}});
+      }
+      jobOf.push_back(job->second);
+      result.kernels.push_back({kernel.getSymName().str(), symbol, 0});
+    }
+    LogicalResult compiled = failableParallelForEach(module.getContext(), jobs, [&](Job &job) -> LogicalResult {
+      if (auto found = cache.find(job.key)) {
+        job.code = std::move(*found);
+        return success();
+      }
+      if (failed(compileKernel(job.kernel, job.symbol, target, job.code))) {
+        return failure();
+      }
+      cache.insert(job.key, job.code);
+      return success();
+    });
+    if (failed(compiled)) {
+      return failure();
+    }
+    for (auto [kernel, job] : llvm::zip_equal(result.kernels, jobOf)) {
+      kernel.scratchBytes = jobs[job].code.scratchBytes;
+    }
+    std::vector<std::string> objects;
+    for (Job &job : jobs) {
+      objects.push_back(std::move(job.code.object));
+    }
+    FailureOr<std::string> shared = cpu::link(module.getLoc(), objects, /*shared=*/true);
+    if (failed(shared)) {
+      return failure();
+    }
+    result.code.assign(shared->begin(), shared->end());
+    return result;
+  }
+
+  FailureOr<std::string> emit(ModuleOp module, const Target &target, CodeForm form) const override {
+    cpu::prepareContext(module.getContext());
+    OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+    for (auto kernel : module.getOps<func::FuncOp>()) {
+      if (kernel->hasAttr(tile::TileDialect::kernelAttr)) {
+        kernels->getBody()->push_back(kernel.clone());
+      }
+    }
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::TargetMachine> machine = cpu::createTargetMachine(module.getLoc(), target);
+    uint64_t scratch;
+    std::unique_ptr<llvm::Module> code =
+        machine ? cpu::createLLVMModule(*kernels, target, *machine, context, scratch) : nullptr;
+    if (!code) {
+      return failure();
+    }
+    if (form != CodeForm::LLVM) {
+      return cpu::generateCode(module.getLoc(), *code, *machine, form == CodeForm::Assembly);
+    }
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    code->print(os, nullptr);
+    return text;
+  }
+
+private:
+  static LogicalResult compileKernel(func::FuncOp kernel, StringRef symbol, const Target &target,
+                                     cpu::CachedKernel &code) {
+    OwningOpRef<ModuleOp> module = isolate(kernel, symbol);
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::TargetMachine> machine = cpu::createTargetMachine(kernel.getLoc(), target);
+    if (!machine) {
+      return failure();
+    }
+    std::unique_ptr<llvm::Module> llvmModule =
+        cpu::createLLVMModule(*module, target, *machine, context, code.scratchBytes);
+    if (!llvmModule) {
+      return failure();
+    }
+    FailureOr<std::string> object = cpu::generateCode(kernel.getLoc(), *llvmModule, *machine, /*assembly=*/false);
+    if (failed(object)) {
+      return failure();
+    }
+    code.object = std::move(*object);
+    return success();
+  }
+};
+
+} // namespace
+
+const Backend &kvc::getBackend(const Target &target) {
+  static const CPUBackend cpu;
+  return cpu;
+}
