@@ -5,6 +5,9 @@
 #include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "kvc/Dialect/KVCache/Transforms/Passes.h"
 #include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/Transforms/Passes.h"
+#include "kvc/Pipelines/Pipelines.h"
+#include "kvc/Target/CPU/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -19,4 +22,9 @@ void kvc::registerAllPasses() {
   mlir::registerAllPasses();
   registerKVCConversionPasses();
   registerKVCKVCachePasses();
+  registerKVCTilePasses();
+  registerKVCCPUPasses();
+  registerKVCPipelinePasses();
+  registerCPUPipelines();
+  registerPipelines();
 }

@@ -59,6 +59,9 @@ public:
 /// The back end of a target; never null for a row of the table.
 const Backend &getBackend(const Target &target);
 
+/// The best target that this machine runs; null when there is none.
+const Target *getHostTarget();
+
 /// ${XDG_CACHE_HOME:-~/.cache}/kvc; empty when neither variable is set.
 std::string getDefaultCacheFolder();
 

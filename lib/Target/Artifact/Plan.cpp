@@ -359,17 +359,14 @@ private:
         .Case<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
             [&](Operation *op) -> LogicalResult { return addView(op, op->getOperand(0), -1); })
         .Case([&](tensor::ExtractSliceOp op) { return visitSlice(op); })
-        .Case([&](UnrealizedConversionCastOp op) -> LogicalResult {
-          // A selection is its two tensors.
-          if (op.getNumResults() == 1 && isa<SelectionType>(op.getResult(0).getType()) && op.getNumOperands() == 2) {
-            selections[op.getResult(0)] = {op.getOperand(0), op.getOperand(1)};
-            return success();
-          }
-          return op.emitOpError() << "cannot be held by a plan";
+        .Case([&](tile::MakeSelectionOp op) -> LogicalResult {
+          selections[op.getResult()] = {op.getCounts(), op.getEntries()};
+          return success();
         })
         .Case([&](WeightOp op) { return visitWeight(op); })
         .Case([&](tile::RowsOp op) { return ofBatch(op, op.getBatch(), E::rows); })
         .Case([&](tile::EntriesOp op) { return ofBatch(op, op.getBatch(), E::entries); })
+        .Case([&](tile::MaxRowsOp op) { return ofBatch(op, op.getBatch(), E::max_rows); })
         .Case([&](tile::MaxLengthOp op) -> LogicalResult {
           FailureOr<uint32_t> cache = valueOf(op, op.getCache()), batch = valueOf(op, op.getBatch());
           if (failed(cache) || failed(batch)) {

@@ -1,0 +1,84 @@
+//===- Compile.cpp - Modules to artifacts ---------------------------------===//
+#include "kvc/Driver/Compile.h"
+
+#include "kvc/Target/Artifact.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace kvc;
+
+FailureOr<std::vector<const Target *>> kvc::selectTargets(Location location, ArrayRef<std::string> names) {
+  std::vector<const Target *> targets;
+  for (const std::string &name : names) {
+    const Target *target = lookupTarget(name);
+    if (!target) {
+      InFlightDiagnostic diagnostic = emitError(location) << "expects targets among ";
+      llvm::interleaveComma(getTargets(), diagnostic, [&](const Target &row) { diagnostic << row.name; });
+      return diagnostic << ", but got '" << name << "'";
+    }
+    if (llvm::is_contained(targets, target)) {
+      return emitError(location) << "expects different targets, but got '" << name << "' twice";
+    }
+    targets.push_back(target);
+  }
+  if (targets.empty()) {
+    const Target *host = getHostTarget();
+    if (!host) {
+      return emitError(location) << "expects a machine that one of the targets fits (x86-64-v3 or better, aarch64), but "
+                                    "this one does not: name a target";
+    }
+    targets.push_back(host);
+  }
+  return targets;
+}
+
+/// Arranges that a failing pass leaves a file from which kvc-opt repeats the failure, and says so.
+static std::string enableReproducer(PassManager &pm, const std::string &folder) {
+  if (folder.empty()) {
+    return "";
+  }
+  llvm::SmallString<128> model(folder), path;
+  llvm::sys::path::append(model, "kvc-reproducer-%%%%%%%%.mlir");
+  llvm::sys::fs::createUniquePath(model, path, /*MakeAbsolute=*/false);
+  pm.enableCrashReproducerGeneration(path);
+  return path.str().str();
+}
+
+OwningOpRef<ModuleOp> kvc::lowerToStage(ModuleOp module, const Target &target, Stage stage,
+                                        const CompileOptions &options) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  PassManager pm(module.getContext());
+  PipelineOptions pipeline;
+  pipeline.target = target.name.str();
+  pipeline.verifyStages = options.verifyStages;
+  buildStages(pm, Stage::Input, stage, pipeline);
+  std::string reproducer = enableReproducer(pm, options.reproducerFolder);
+  if (failed(pm.run(*copy))) {
+    if (llvm::sys::fs::exists(reproducer)) {
+      emitRemark(module.getLoc()) << "to reproduce: kvc-opt --run-reproducer " << reproducer;
+    }
+    return nullptr;
+  }
+  return copy;
+}
+
+FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp module, const CompileOptions &options) {
+  FailureOr<std::vector<const Target *>> targets = selectTargets(module.getLoc(), options.targets);
+  if (failed(targets)) {
+    return failure();
+  }
+  ArtifactBuilder artifact;
+  for (const Target *target : *targets) {
+    OwningOpRef<ModuleOp> lowered = lowerToStage(module, *target, Stage::Vector, options);
+    if (!lowered) {
+      return failure();
+    }
+    FailureOr<TargetCode> code = getBackend(*target).compile(*lowered, *target, options.backend);
+    if (failed(code) || failed(artifact.addTarget(*lowered, *target, *code))) {
+      return failure();
+    }
+  }
+  return artifact.finish(module.getLoc(), options.provenance);
+}

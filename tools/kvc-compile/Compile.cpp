@@ -1,0 +1,114 @@
+//===- Compile.cpp - What kvc-compile does --------------------------------===//
+#include "Compile.h"
+
+#include "kvc/Driver/Compile.h"
+#include "kvc/InitAll.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static bool fail(const Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "kvc-compile") << message << "\n";
+  return false;
+}
+
+/// What --emit asks for, for one target.
+static FailureOr<std::string> emit(ModuleOp module, const Target &target, StringRef form,
+                                   const CompileOptions &options) {
+  Stage stage = form == "mlir" ? Stage::KVCache : form == "tile" ? Stage::Tile : Stage::Vector;
+  OwningOpRef<ModuleOp> lowered = lowerToStage(module, target, stage, options);
+  if (!lowered) {
+    return failure();
+  }
+  std::optional<CodeForm> code = llvm::StringSwitch<std::optional<CodeForm>>(form)
+                                     .Case("llvm", CodeForm::LLVM)
+                                     .Case("asm", CodeForm::Assembly)
+                                     .Case("object", CodeForm::Object)
+                                     .Default(std::nullopt);
+  if (code) {
+    return getBackend(target).emit(*lowered, target, *code);
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  lowered->print(os);
+  os << "\n";
+  return text;
+}
+
+bool kvc::runCompile(const CompileRun &run) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  SourceMgrDiagnosticHandler handler(*sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
+  if (!module) {
+    return fail("expects a valid module in " + run.file);
+  }
+
+  CompileOptions options;
+  options.targets = run.targets;
+  options.reproducerFolder = run.reproducerFolder;
+  options.backend.cacheFolder =
+      run.noCache ? "" : run.cacheFolder.empty() ? getDefaultCacheFolder() : run.cacheFolder;
+  options.provenance = "kvc-compile " + llvm::sys::path::filename(run.file).str();
+
+  bool isBinary = run.emit == "artifact" || run.emit == "object";
+  std::string output = run.output;
+  if (output.empty()) {
+    llvm::SmallString<128> path(run.file);
+    llvm::sys::path::replace_extension(path, run.emit == "artifact" ? "kvca" : "o");
+    output = isBinary && run.file != "-" ? path.str().str() : "-";
+  }
+
+  std::string bytes;
+  if (run.emit == "artifact") {
+    FailureOr<std::vector<uint8_t>> artifact = compileModule(*module, options);
+    if (failed(artifact)) {
+      return false;
+    }
+    bytes.assign(artifact->begin(), artifact->end());
+  } else {
+    FailureOr<std::vector<const Target *>> targets = selectTargets(module->getLoc(), run.targets);
+    if (failed(targets)) {
+      return false;
+    }
+    if (targets->size() != 1) {
+      return fail("expects one target for --emit=" + run.emit + ", but got " + Twine(targets->size()));
+    }
+    FailureOr<std::string> text = emit(*module, *targets->front(), run.emit, options);
+    if (failed(text)) {
+      return false;
+    }
+    bytes = std::move(*text);
+  }
+
+  // Written beside and renamed, so that no half-written file is left.
+  if (output == "-") {
+    llvm::outs() << bytes;
+    llvm::outs().flush();
+    if (llvm::outs().has_error()) {
+      std::string message = llvm::outs().error().message();
+      llvm::outs().clear_error();
+      return fail("cannot write standard output: " + message);
+    }
+    return true;
+  }
+  llvm::Error error = llvm::writeToOutput(output, [&](llvm::raw_ostream &os) {
+    os << bytes;
+    return llvm::Error::success();
+  });
+  if (error) {
+    return fail("cannot write '" + output + "': " + llvm::toString(std::move(error)));
+  }
+  return true;
+}

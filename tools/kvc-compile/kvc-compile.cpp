@@ -1,0 +1,25 @@
+//===- kvc-compile.cpp - Modules to artifacts -----------------------------===//
+#include "Compile.h"
+
+#include <CLI/CLI.hpp>
+
+int main(int argc, char **argv) {
+  CLI::App app{"Compiles a module (.mlir, text or bytecode) to an artifact (.kvca) that the kvc runtime runs.\n"
+               "Exit status: 0, or 1 after an error."};
+  kvc::CompileRun run;
+  app.add_option("file", run.file, "the module; '-' reads standard input")->required();
+  app.add_option("-o,--output", run.output, "where to write ('-': standard output; default for artifacts: the file's "
+                                            "name with .kvca, for text: standard output)");
+  app.add_option("--target", run.targets, "comma-separated targets (default: the best of this machine)")
+      ->delimiter(',')
+      ->take_all();
+  app.add_option("--emit", run.emit, "what to write")
+      ->check(CLI::IsMember({"mlir", "tile", "vector", "llvm", "asm", "object", "artifact"}))
+      ->capture_default_str();
+  app.add_option("--cache", run.cacheFolder, "folder of compiled kernels (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
+  app.add_flag("--no-cache", run.noCache, "compile every kernel anew and keep none");
+  app.add_option("--reproducer-folder", run.reproducerFolder,
+                 "where a failing pass leaves a file for kvc-opt --run-reproducer (default: none is left)");
+  CLI11_PARSE(app, argc, argv);
+  return kvc::runCompile(run) ? 0 : 1;
+}
