@@ -1,6 +1,8 @@
 //===- Module.cpp - kvc-run module ----------------------------------------===//
 #include "Module.h"
 
+#include "kvc/Driver/Compile.h"
+#include "kvc/Driver/DeviceRun.h"
 #include "kvc/InitAll.h"
 #include "kvc/Reference/Reference.h"
 #include "kvc/Support/Npy.h"
@@ -160,9 +162,88 @@ static NpyArray arrayOf(const reference::Datum &datum, Type type, bool wide) {
                           : NpyArray::ofInts({}, {datum.asInt()}, bytes);
 }
 
+/// The artifact of a module in a file, compiled where it is not one already.
+static FailureOr<runtime::ModuleHandle> loadModule(const ModuleRun &run, kvc_device_t *device) {
+  kvc_module_t *module;
+  if (StringRef(run.file).ends_with(".kvca")) {
+    if (kvc_module_load_file(device, run.file.c_str(), nullptr, &module) != KVC_OK) {
+      return fail(kvc_last_error_message()), failure();
+    }
+    return runtime::ModuleHandle(module);
+  }
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  SourceMgrDiagnosticHandler handler(*sources, &context);
+  OwningOpRef<ModuleOp> source = parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
+  if (!source) {
+    return fail("expects a valid module in " + run.file), failure();
+  }
+  CompileOptions options;
+  if (!run.target.empty()) {
+    options.targets.push_back(run.target);
+  }
+  options.backend.cacheFolder = getDefaultCacheFolder();
+  options.provenance = "kvc-run module " + run.file;
+  FailureOr<std::vector<uint8_t>> artifact = compileModule(*source, options);
+  if (failed(artifact)) {
+    return failure();
+  }
+  if (kvc_module_load_bytes(device, artifact->data(), artifact->size(), nullptr, &module) != KVC_OK) {
+    return fail(kvc_last_error_message()), failure();
+  }
+  return runtime::ModuleHandle(module);
+}
+
+static bool runModuleOnDevice(const ModuleRun &run) {
+  DeviceRunOptions options;
+  options.device = run.device;
+  options.threads = run.threads;
+  options.sequences = run.sequences;
+  options.capacity = run.capacity;
+  options.cachePages = run.cachePages;
+  llvm::Expected<runtime::DeviceHandle> device = openDevice(options);
+  if (!device) {
+    return fail(llvm::toString(device.takeError()));
+  }
+  FailureOr<runtime::ModuleHandle> module = loadModule(run, device->get());
+  if (failed(module)) {
+    return false;
+  }
+  std::vector<NpyArray> inputs;
+  for (const std::string &file : run.inputs) {
+    llvm::Expected<NpyArray> array = readNpy(file);
+    if (!array) {
+      return fail(llvm::toString(array.takeError()));
+    }
+    inputs.push_back(std::move(*array));
+  }
+  llvm::Expected<DeviceResults> results =
+      runOnDevice(device->get(), module->get(), run.function, inputs, options);
+  if (!results) {
+    return fail("@" + run.function + ": " + llvm::toString(results.takeError()));
+  }
+  if (results->arrays.size() != run.outputs.size()) {
+    return fail("expects " + Twine(results->arrays.size()) + " files in --outputs for the tensors and scalars that @" +
+                run.function + " returns, but got " + Twine(run.outputs.size()));
+  }
+  for (auto [array, file] : llvm::zip_equal(results->arrays, run.outputs)) {
+    if (llvm::Error error = writeNpy(file, array)) {
+      return fail(llvm::toString(std::move(error)));
+    }
+  }
+  if (run.json) {
+    llvm::outs() << "{\"target\":\"" << kvc_module_target(module->get())
+                 << "\",\"outputs\":" << results->arrays.size() << ",\"dropped_caches\":" << results->caches << "}\n";
+  }
+  return true;
+}
+
 bool kvc::runModule(const ModuleRun &run) {
   if (!run.reference) {
-    return fail("expects --reference, but got no device that runs modules in this build");
+    return runModuleOnDevice(run);
   }
   DialectRegistry registry;
   registerAllDialects(registry);

@@ -12,7 +12,11 @@ namespace kvc {
 struct ModuleRun {
   std::string file, function;
   std::vector<std::string> inputs, outputs;
-  bool reference = false;
+  bool reference = false, json = false;
+  /// Where it runs without `reference`, and for which target a module that is not an artifact is compiled ("": the best).
+  std::string device = "cpu", target;
+  int threads = 0;
+  int64_t cachePages = 0;
   /// -1: as many as the batches of the inputs name.
   int64_t sequences = -1;
   int64_t capacity = 4096;

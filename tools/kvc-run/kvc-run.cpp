@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
 
   kvc::ModuleRun run;
   CLI::App *module = app.add_subcommand("module", "runs one function of a module on arrays");
-  module->add_option("file", run.file, "the module (.mlir, text or bytecode)")->required();
+  module->add_option("file", run.file, "the module: .mlir (text or bytecode), or an artifact (.kvca)")->required();
   module->add_option("--function", run.function, "the function to run")->required();
   module
       ->add_option("--inputs", run.inputs,
@@ -28,6 +28,15 @@ int main(int argc, char **argv) {
   module->add_option("--capacity", run.capacity, "slots that each table of a cache can hold")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 31))
       ->capture_default_str();
+  module->add_option("--device", run.device, "the device to run on")->capture_default_str();
+  module->add_option("--threads", run.threads, "CPU threads (0: one per CPU that the process may use)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  module->add_option("--target", run.target, "the target that a .mlir module is compiled for (default: the best)");
+  module->add_option("--cache-pages", run.cachePages, "pages of each cache's pool (0: every table can be full)")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 31))
+      ->capture_default_str();
+  module->add_flag("--json", run.json, "print what was run");
   module->add_flag("--f64", run.wide, "with --reference: write floating point results as they are, in f64");
 
   kvc::TokenizeRun tokenizeRun;
