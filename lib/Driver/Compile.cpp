@@ -26,8 +26,9 @@ FailureOr<std::vector<const Target *>> kvc::selectTargets(Location location, Arr
   if (targets.empty()) {
     const Target *host = getHostTarget();
     if (!host) {
-      return emitError(location) << "expects a machine that one of the targets fits (x86-64-v3 or better, aarch64), but "
-                                    "this one does not: name a target";
+      return emitError(location)
+             << "expects a machine that one of the targets fits (x86-64-v3 or better, aarch64), but "
+                "this one does not: name a target";
     }
     targets.push_back(host);
   }

@@ -279,8 +279,7 @@ Expected<DeviceResults> kvc::runOnDevice(kvc_device_t *device, kvc_module_t *mod
     return std::move(error);
   }
   std::vector<kvc_value_t *> raw(count);
-  kvc_status_t status =
-      kvc_module_call(module, function, call.get().data(), call.get().size(), raw.data(), raw.size());
+  kvc_status_t status = kvc_module_call(module, function, call.get().data(), call.get().size(), raw.data(), raw.size());
   if (status != KVC_OK) {
     return runtimeError();
   }

@@ -2,6 +2,7 @@
 #include "kvc/Pipelines/Pipelines.h"
 
 #include "kvc/Conversion/Passes.h"
+#include "kvc/Dialect/KVCache/Transforms/Passes.h"
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 #include "kvc/Target/CPU/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -46,6 +47,7 @@ StringRef kvc::nameOf(Stage stage) {
 
 void kvc::buildKVCacheStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createSetTargetPass({options.target}));
+  pm.addPass(createSpliceMethodPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }
@@ -81,16 +83,16 @@ void kvc::buildStages(OpPassManager &pm, Stage from, Stage to, const PipelineOpt
 }
 
 void kvc::registerPipelines() {
-  PassPipelineRegistration<PipelineOptions>(
-      "kvc-pipeline", "all stages up to `stop-after`", [](OpPassManager &pm, const PipelineOptions &options) {
-        std::optional<Stage> stage = parseStage(options.stopAfter);
-        if (!stage) {
-          // The pass says what it expects; a builder cannot fail.
-          pm.addPass(createVerifyStagePass({options.stopAfter}));
-          return;
-        }
-        buildStages(pm, Stage::Input, *stage, options);
-      });
+  PassPipelineRegistration<PipelineOptions>("kvc-pipeline", "all stages up to `stop-after`",
+                                            [](OpPassManager &pm, const PipelineOptions &options) {
+                                              std::optional<Stage> stage = parseStage(options.stopAfter);
+                                              if (!stage) {
+                                                // The pass says what it expects; a builder cannot fail.
+                                                pm.addPass(createVerifyStagePass({options.stopAfter}));
+                                                return;
+                                              }
+                                              buildStages(pm, Stage::Input, *stage, options);
+                                            });
   for (const StageRow &row : stages) {
     auto build = row.build;
     std::string name = row.name.str();

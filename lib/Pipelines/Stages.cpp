@@ -48,18 +48,16 @@ struct Allowed {
   bool (*type)(Type);
 };
 
-bool noKVCType(Type type) {
-  return !isa<kvcache::KVCacheDialect, tile::TileDialect>(type.getDialect());
-}
+bool noKVCType(Type type) { return !isa<kvcache::KVCacheDialect, tile::TileDialect>(type.getDialect()); }
 bool noSite(Type type) { return !isa<kvcache::SiteType>(type); }
 
 constexpr StringRef kvcacheDialects[] = {"func", "kvcache", "tile", "linalg", "tensor", "arith", "math", "affine"};
 constexpr StringRef planDialects[] = {"arith"};
 constexpr StringRef planOperations[] = {
-    "func.func", "func.return", "tile.dispatch", "tile.reserve", "tile.release", "tile.clone", "tile.rows",
-    "tile.entries", "tile.max_rows", "tile.max_length", "tile.make_selection", "kvcache.weight", "kvcache.fork",
-    "tensor.empty", "tensor.dim", "tensor.cast", "tensor.expand_shape", "tensor.collapse_shape",
-    "tensor.extract_slice", "tensor.extract"};
+    "func.func",           "func.return",         "tile.dispatch",         "tile.reserve",         "tile.release",
+    "tile.clone",          "tile.rows",           "tile.entries",          "tile.max_rows",        "tile.max_length",
+    "tile.make_selection", "kvcache.weight",      "kvcache.fork",          "tensor.empty",         "tensor.dim",
+    "tensor.cast",         "tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.extract"};
 constexpr StringRef tileDialects[] = {"func", "tile", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
 constexpr StringRef vectorDialects[] = {"func", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
 constexpr StringRef llvmDialects[] = {"llvm"};
@@ -93,10 +91,10 @@ struct VerifyStagePass : kvc::impl::VerifyStagePassBase<VerifyStagePass> {
 
   LogicalResult verify(Operation *top, Stage parsed) {
     bool isKernel = top->hasAttr(tile::TileDialect::kernelAttr);
-    const Allowed *allowed = parsed == Stage::LLVM     ? &llvmOnly
-                             : isKernel                ? (parsed == Stage::Vector ? &vectorKernel : &tileKernel)
+    const Allowed *allowed = parsed == Stage::LLVM      ? &llvmOnly
+                             : isKernel                 ? (parsed == Stage::Vector ? &vectorKernel : &tileKernel)
                              : parsed == Stage::KVCache ? &kvcacheHost
-                                                       : &planHost;
+                                                        : &planHost;
     WalkResult result = top->walk([&](Operation *op) {
       return failed(verify(op, *allowed, isKernel)) ? WalkResult::interrupt() : WalkResult::advance();
     });

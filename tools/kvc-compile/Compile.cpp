@@ -2,6 +2,7 @@
 #include "Compile.h"
 
 #include "kvc/Driver/Compile.h"
+#include "kvc/Import/GGUF.h"
 #include "kvc/InitAll.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -50,7 +51,9 @@ bool kvc::runCompile(const CompileRun &run) {
   context.printOpOnDiagnostic(false);
   auto sources = std::make_shared<llvm::SourceMgr>();
   SourceMgrDiagnosticHandler handler(*sources, &context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
+  OwningOpRef<ModuleOp> module = StringRef(run.file).ends_with(".gguf")
+                                     ? importGGUF(run.file, &context)
+                                     : parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
   if (!module) {
     return fail("expects a valid module in " + run.file);
   }
@@ -58,8 +61,7 @@ bool kvc::runCompile(const CompileRun &run) {
   CompileOptions options;
   options.targets = run.targets;
   options.reproducerFolder = run.reproducerFolder;
-  options.backend.cacheFolder =
-      run.noCache ? "" : run.cacheFolder.empty() ? getDefaultCacheFolder() : run.cacheFolder;
+  options.backend.cacheFolder = run.noCache ? "" : run.cacheFolder.empty() ? getDefaultCacheFolder() : run.cacheFolder;
   options.provenance = "kvc-compile " + llvm::sys::path::filename(run.file).str();
 
   bool isBinary = run.emit == "artifact" || run.emit == "object";

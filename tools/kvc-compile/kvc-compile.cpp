@@ -8,8 +8,9 @@ int main(int argc, char **argv) {
                "Exit status: 0, or 1 after an error."};
   kvc::CompileRun run;
   app.add_option("file", run.file, "the module; '-' reads standard input")->required();
-  app.add_option("-o,--output", run.output, "where to write ('-': standard output; default for artifacts: the file's "
-                                            "name with .kvca, for text: standard output)");
+  app.add_option("-o,--output", run.output,
+                 "where to write ('-': standard output; default for artifacts: the file's "
+                 "name with .kvca, for text: standard output)");
   app.add_option("--target", run.targets, "comma-separated targets (default: the best of this machine)")
       ->delimiter(',')
       ->take_all();

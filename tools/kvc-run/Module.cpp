@@ -220,8 +220,7 @@ static bool runModuleOnDevice(const ModuleRun &run) {
     }
     inputs.push_back(std::move(*array));
   }
-  llvm::Expected<DeviceResults> results =
-      runOnDevice(device->get(), module->get(), run.function, inputs, options);
+  llvm::Expected<DeviceResults> results = runOnDevice(device->get(), module->get(), run.function, inputs, options);
   if (!results) {
     return fail("@" + run.function + ": " + llvm::toString(results.takeError()));
   }
@@ -235,8 +234,8 @@ static bool runModuleOnDevice(const ModuleRun &run) {
     }
   }
   if (run.json) {
-    llvm::outs() << "{\"target\":\"" << kvc_module_target(module->get())
-                 << "\",\"outputs\":" << results->arrays.size() << ",\"dropped_caches\":" << results->caches << "}\n";
+    llvm::outs() << "{\"target\":\"" << kvc_module_target(module->get()) << "\",\"outputs\":" << results->arrays.size()
+                 << ",\"dropped_caches\":" << results->caches << "}\n";
   }
   return true;
 }

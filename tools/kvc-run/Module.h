@@ -13,7 +13,8 @@ struct ModuleRun {
   std::string file, function;
   std::vector<std::string> inputs, outputs;
   bool reference = false, json = false;
-  /// Where it runs without `reference`, and for which target a module that is not an artifact is compiled ("": the best).
+  /// Where it runs without `reference`, and for which target a module that is not an artifact is compiled ("": the
+  /// best).
   std::string device = "cpu", target;
   int threads = 0;
   int64_t cachePages = 0;

@@ -5,45 +5,16 @@
 //===----------------------------------------------------------------------===//
 #include "Tokenize.h"
 
+#include "Inputs.h"
 #include "text/ChatTemplate.h"
 #include "text/Tokenizer.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <nlohmann/json.hpp>
 
 using namespace kvc;
 using nlohmann::json;
-
-static Status notRead(const std::string &path, const std::string &why) {
-  return {StatusCode::io, path + ": cannot read: " + why};
-}
-
-static Result<std::string> readFile(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer) {
-    return notRead(path, buffer.getError().message());
-  }
-  return (*buffer)->getBuffer().str();
-}
-
-/// A file with an array of ids, or with an object that has one as "ids".
-static Result<std::vector<int32_t>> readIds(const std::string &path) {
-  KVC_ASSIGN_OR_RETURN(std::string text, readFile(path));
-  json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_object() && parsed.contains("ids")) {
-    parsed = json(parsed["ids"]);
-  }
-  auto isId = [](const json &element) {
-    return element.is_number_integer() && element >= 0 && element <= std::numeric_limits<int32_t>::max();
-  };
-  if (!parsed.is_array() || !std::all_of(parsed.begin(), parsed.end(), isId)) {
-    return Status(StatusCode::invalidArgument,
-                  path +
-                      ": expects a JSON array of token ids, or an object with one as \"ids\", but got something else");
-  }
-  return parsed.get<std::vector<int32_t>>();
-}
 
 static Status run(const TokenizeRun &run) {
   KVC_ASSIGN_OR_RETURN(gguf::File file, gguf::File::open(run.model));

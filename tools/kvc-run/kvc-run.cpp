@@ -1,12 +1,102 @@
 //===- kvc-run.cpp - Runs modules -----------------------------------------===//
+#include "Generate.h"
 #include "Module.h"
 #include "Tokenize.h"
 
 #include <CLI/CLI.hpp>
 
+/// Options of every command that runs a model.
+static void addModelOptions(CLI::App *command, kvc::LanguageModelOptions &model) {
+  command->add_option("model", model.path, "the model (.gguf)")->required();
+  command
+      ->add_option("--kv", model.kv,
+                   "storage of keys and values: f16, bf16, f32; int8, int4, int2 (per token, asymmetric, groups of 32 "
+                   "channels); kivi-int4, kivi-int2 (keys per channel, groups of 32, the newest 128 tokens exact); or "
+                   "K=FORMAT,V=FORMAT")
+      ->capture_default_str();
+  command->add_option("--page-size", model.page, "slots of a page (default: 16, for kivi-* 32)")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--device", model.device, "the device to run on")->capture_default_str();
+  command->add_option("--threads", model.threads, "CPU threads (0: one per CPU that the process may use)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--target", model.target, "the target to compile for (default: the best of this machine)");
+  command->add_option("--cache", model.cacheFolder,
+                      "folder of compiled kernels (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
+}
+
+static CLI::App *addGenerate(CLI::App &app, kvc::GenerateRun &run) {
+  CLI::App *command = app.add_subcommand("generate", "continues a prompt with a language model");
+  addModelOptions(command, run.model);
+  CLI::Option_group *source = command->add_option_group("prompt");
+  source->add_option_function<std::string>("--prompt",
+                                           [&](const std::string &text) {
+                                             run.prompt = text;
+                                             run.hasPrompt = true;
+                                           },
+                                           "the prompt");
+  source->add_option("--prompt-file", run.promptFile, "a file with the prompt; with --batch one prompt per line");
+  source->add_option("--ids", run.idsFile, "a JSON file with the prompt's token ids");
+  source->require_option(1);
+  command->add_flag("--chat", run.chat, "the prompt is a user's turn: use the model's chat template");
+  command->add_flag("--batch", run.batch, "run all prompts of --prompt-file together");
+  command->add_option("--max-tokens", run.maxTokens, "tokens to generate at most")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 24))
+      ->capture_default_str();
+  command->add_option("--temperature", run.temperature, "sample with this temperature (0: the likeliest token)")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command->add_option("--seed", run.seed, "of the sampling")->capture_default_str();
+  command->add_flag("--json", run.json, "print one JSON object");
+  return command;
+}
+
+static CLI::App *addPerplexity(CLI::App &app, kvc::PerplexityRun &run) {
+  CLI::App *command = app.add_subcommand("perplexity", "perplexity of a text, window by window from an empty cache");
+  addModelOptions(command, run.model);
+  CLI::Option_group *source = command->add_option_group("text");
+  source->add_option("--text", run.textFile, "a file with the text");
+  source->add_option("--ids", run.idsFile, "a JSON file with token ids");
+  source->require_option(1);
+  command->add_option("--window", run.window, "tokens of a window")
+      ->required()
+      ->check(CLI::Range(int64_t(2), int64_t(1) << 24));
+  command->add_option("--windows", run.windows, "how many windows (default: all whole ones)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30));
+  command->add_option("--chunk", run.chunk, "tokens appended per step; 1 is exactly what decoding sees")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
+      ->capture_default_str();
+  command->add_flag("--json", run.json, "print one JSON object");
+  return command;
+}
+
+static CLI::App *addLogits(CLI::App &app, kvc::LogitsRun &run) {
+  CLI::App *command = app.add_subcommand("logits", "logits at positions of a sequence of token ids");
+  addModelOptions(command, run.model);
+  command->add_option("--ids", run.idsFile, "a JSON file with token ids")->required();
+  command->add_option("--positions", run.positions, "comma-separated positions")->delimiter(',')->required();
+  command->add_option("-o,--output", run.output, "where to write them (.npy, f32, positions x vocabulary)")->required();
+  command->add_option("--chunk", run.chunk, "tokens appended per step")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
+      ->capture_default_str();
+  command->add_flag("--json", run.json, "print what was written");
+  return command;
+}
+
 int main(int argc, char **argv) {
   CLI::App app{"Runs what kvc compiles."};
   app.require_subcommand(1);
+
+  kvc::GenerateRun generateRun;
+  CLI::App *generate = addGenerate(app, generateRun);
+  kvc::PerplexityRun perplexityRun;
+  CLI::App *perplexity = addPerplexity(app, perplexityRun);
+  kvc::LogitsRun logitsRun;
+  CLI::App *logits = addLogits(app, logitsRun);
+  kvc::InfoRun infoRun;
+  CLI::App *info = app.add_subcommand("info", "what a model (.gguf) or an artifact (.kvca) holds");
+  info->add_option("file", infoRun.file, "the file")->required();
+  info->add_flag("--json", infoRun.json, "print one line");
 
   kvc::ModuleRun run;
   CLI::App *module = app.add_subcommand("module", "runs one function of a module on arrays");
@@ -56,5 +146,10 @@ int main(int argc, char **argv) {
     tokenizeRun.hasText = text->count() > 0;
     return kvc::runTokenize(tokenizeRun) ? 0 : 1;
   }
-  return kvc::runModule(run) ? 0 : 1;
+  bool ok = generate->parsed()     ? kvc::runGenerate(generateRun)
+            : perplexity->parsed() ? kvc::runPerplexity(perplexityRun)
+            : logits->parsed()     ? kvc::runLogits(logitsRun)
+            : info->parsed()       ? kvc::runInfo(infoRun)
+                                   : kvc::runModule(run);
+  return ok ? 0 : 1;
 }

@@ -22,9 +22,9 @@ struct CompileOptions {
   bool verifyStages = true;
 };
 
-/// The rows of `names`, or the best target of this machine where there are none. Fails after a diagnostic at `location`.
-llvm::FailureOr<std::vector<const Target *>> selectTargets(mlir::Location location,
-                                                           llvm::ArrayRef<std::string> names);
+/// The rows of `names`, or the best target of this machine where there are none. Fails after a diagnostic at
+/// `location`.
+llvm::FailureOr<std::vector<const Target *>> selectTargets(mlir::Location location, llvm::ArrayRef<std::string> names);
 
 /// A copy of `module` brought to a stage for a target; null after a diagnostic.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToStage(mlir::ModuleOp module, const Target &target, Stage stage,

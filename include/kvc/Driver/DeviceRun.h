@@ -36,8 +36,8 @@ struct DeviceResults {
 };
 
 /// Runs `function`. `inputs` are in the order of the arguments: one array for a tensor or a number, three for a batch
-/// (query_offsets, sequences, positions), none for a cache, which starts empty. Numbers are converted to the type of the
-/// argument; integers that it cannot hold are an error.
+/// (query_offsets, sequences, positions), none for a cache, which starts empty. Numbers are converted to the type of
+/// the argument; integers that it cannot hold are an error.
 llvm::Expected<DeviceResults> runOnDevice(kvc_device_t *device, kvc_module_t *module, llvm::StringRef function,
                                           llvm::ArrayRef<NpyArray> inputs, const DeviceRunOptions &options);
 

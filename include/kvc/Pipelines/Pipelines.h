@@ -1,7 +1,7 @@
 //===- Pipelines.h - From kvcache to code, in stages ------------*- C++ -*-===//
 //
-// One builder per stage; each ends at a contract of docs/contracts/stages.md. The tools, kvc-opt's named pipelines and the
-// Python package call the same builders.
+// One builder per stage; each ends at a contract of docs/contracts/stages.md. The tools, kvc-opt's named pipelines and
+// the Python package call the same builders.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KVC_PIPELINES_PIPELINES_H
@@ -28,8 +28,7 @@ llvm::StringRef nameOf(Stage stage);
 
 /// Options of all stages.
 struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
-  Option<std::string> target{*this, "target", llvm::cl::desc("name of the target"),
-                             llvm::cl::init("x86-64-v3")};
+  Option<std::string> target{*this, "target", llvm::cl::desc("name of the target"), llvm::cl::init("x86-64-v3")};
   Option<std::string> stopAfter{*this, "stop-after", llvm::cl::desc("last stage: kvcache, tile, vector or llvm"),
                                 llvm::cl::init("llvm")};
   Option<bool> verifyStages{*this, "verify-stages", llvm::cl::desc("check the contract at the end of every stage"),

@@ -1,7 +1,7 @@
 //===- Backend.h - What turns kernels into code -----------------*- C++ -*-===//
 //
-// A back end compiles the kernels of a module for one target row. The choice is made here once; no other place asks which
-// back end a target has.
+// A back end compiles the kernels of a module for one target row. The choice is made here once; no other place asks
+// which back end a target has.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KVC_TARGET_BACKEND_H
@@ -38,7 +38,8 @@ struct TargetCode {
 };
 
 struct BackendOptions {
-  /// Folder of compiled kernels, by the hash of all that they depend on; empty: none is kept. Several processes may share it.
+  /// Folder of compiled kernels, by the hash of all that they depend on; empty: none is kept. Several processes may
+  /// share it.
   std::string cacheFolder;
 };
 
@@ -48,8 +49,8 @@ enum class CodeForm { LLVM, Assembly, Object };
 class Backend {
 public:
   virtual ~Backend() = default;
-  /// Compiles the kernels of `module` (functions with `tile.kernel`, after kvc-convert-tile-to-vector), which stays as it
-  /// is. Failure comes with a diagnostic.
+  /// Compiles the kernels of `module` (functions with `tile.kernel`, after kvc-convert-tile-to-vector), which stays as
+  /// it is. Failure comes with a diagnostic.
   virtual llvm::FailureOr<TargetCode> compile(mlir::ModuleOp module, const Target &target,
                                               const BackendOptions &options) const = 0;
   /// The text or relocatable object of all kernels of `module`.

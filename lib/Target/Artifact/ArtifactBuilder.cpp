@@ -202,15 +202,14 @@ FailureOr<std::vector<uint8_t>> ArtifactBuilder::finish(Location location, Strin
     b.ForceVectorAlignment(entry.code.size(), 1, 64);
     auto code = b.CreateVector(entry.code);
     auto kernelVector = b.CreateVector(kernels);
-    targets.push_back(
-        fb::CreateTarget(b, name, entry.kind, code, kernelVector, entry.plan, b.CreateVector(layouts)));
+    targets.push_back(fb::CreateTarget(b, name, entry.kind, code, kernelVector, entry.plan, b.CreateVector(layouts)));
   }
   auto origin = b.CreateString(provenance.str());
   auto constantVector = b.CreateVector(constants);
   auto specVector = b.CreateVector(specs);
   auto planVector = b.CreateVector(plans);
-  fb::FinishModuleBuffer(
-      b, fb::CreateModule(b, origin, constantVector, specVector, planVector, b.CreateVector(targets)));
+  fb::FinishModuleBuffer(b,
+                         fb::CreateModule(b, origin, constantVector, specVector, planVector, b.CreateVector(targets)));
   Result<std::vector<uint8_t>> sealed = artifact::seal({b.GetBufferPointer(), b.GetSize()});
   if (!sealed.ok()) {
     return emitError(location) << "the artifact does not verify: " << sealed.message();

@@ -334,7 +334,8 @@ private:
         .Case<arith::SubIOp>([&](Operation *op) { return binary(op, E::sub); })
         .Case<arith::MulIOp>([&](Operation *op) { return binary(op, E::mul); })
         .Case<arith::CeilDivSIOp, arith::CeilDivUIOp>([&](Operation *op) { return binary(op, E::ceildiv); })
-        .Case<arith::FloorDivSIOp, arith::DivUIOp, arith::DivSIOp>([&](Operation *op) { return binary(op, E::floordiv); })
+        .Case<arith::FloorDivSIOp, arith::DivUIOp, arith::DivSIOp>(
+            [&](Operation *op) { return binary(op, E::floordiv); })
         .Case<arith::RemUIOp, arith::RemSIOp>([&](Operation *op) { return remainder(op); })
         .Case<arith::MinSIOp, arith::MinUIOp>([&](Operation *op) { return binary(op, E::min); })
         .Case<arith::MaxSIOp, arith::MaxUIOp>([&](Operation *op) { return binary(op, E::max); })
@@ -432,9 +433,10 @@ private:
     bool isVisible = found != values.end() && (out.values[found->second].source == fb::TensorSource::argument ||
                                                out.values[found->second].source == fb::TensorSource::constant);
     if (!isVisible || !(type.getElementType().isInteger(32) || type.getElementType().isInteger(64))) {
-      return op.emitOpError() << "expects an element of an i32 or i64 argument or constant, which the host can see, but "
-                                 "got one of "
-                              << type;
+      return op.emitOpError()
+             << "expects an element of an i32 or i64 argument or constant, which the host can see, but "
+                "got one of "
+             << type;
     }
     int32_t flat = constant(0);
     for (auto [axis, index] : llvm::enumerate(op.getIndices())) {
@@ -495,12 +497,13 @@ private:
     value.source = fb::TensorSource::weight;
     value.weight = op.getName().str();
     auto encoding = dyn_cast_or_null<EncodedAttr>(type.getEncoding());
-    StringRef name = encoding                           ? encoding.getName()
-                     : type.getElementType().isF32()    ? "f32"
-                     : type.getElementType().isF16()    ? "f16"
-                     : type.getElementType().isBF16()   ? "bf16"
-                                                        : "";
-    auto format = llvm::find_if(gguf::blockFormats(), [&](const auto &format) { return format.encoding == name.str(); });
+    StringRef name = encoding                         ? encoding.getName()
+                     : type.getElementType().isF32()  ? "f32"
+                     : type.getElementType().isF16()  ? "f16"
+                     : type.getElementType().isBF16() ? "bf16"
+                                                      : "";
+    auto format =
+        llvm::find_if(gguf::blockFormats(), [&](const auto &format) { return format.encoding == name.str(); });
     if (format == gguf::blockFormats().end() || type.getRank() == 0) {
       return op.emitOpError() << "expects a tensor of f32, f16, bf16 or a known encoding, but got " << type;
     }
@@ -748,8 +751,8 @@ private:
 
   void addFrees() {
     for (auto [value, step] : lastUse) {
-      bool isBuffer = out.values[value].kind == fb::ValueType::Tensor &&
-                      out.values[value].source == fb::TensorSource::buffer;
+      bool isBuffer =
+          out.values[value].kind == fb::ValueType::Tensor && out.values[value].source == fb::TensorSource::buffer;
       if ((isBuffer || clones.contains(value)) && !returned.contains(value)) {
         out.steps[step].free.push_back(value);
       }

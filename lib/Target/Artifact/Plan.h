@@ -82,8 +82,8 @@ struct Tables {
   uint32_t constantOf(std::string bytes);
 };
 
-/// The plan of a host function. `kernels` gives the index of a kernel by the name of its function. Fails with a diagnostic
-/// at an operation that a plan cannot hold.
+/// The plan of a host function. `kernels` gives the index of a kernel by the name of its function. Fails with a
+/// diagnostic at an operation that a plan cannot hold.
 llvm::FailureOr<Function> buildFunction(mlir::func::FuncOp function, const llvm::StringMap<uint32_t> &kernels,
                                         Tables &tables);
 

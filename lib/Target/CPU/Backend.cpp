@@ -45,8 +45,12 @@ std::string hashOf(func::FuncOp kernel, StringRef name, const Target &target) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << KVC_CPU_BUILD_ID << '\n'
-     << target.name << '\n' << target.triple << '\n' << target.cpu << '\n' << target.features << '\n' << target.lanes
-     << '\n' << name << '\n';
+     << target.name << '\n'
+     << target.triple << '\n'
+     << target.cpu << '\n'
+     << target.features << '\n'
+     << target.lanes << '\n'
+     << name << '\n';
   isolate(kernel, name)->print(os, OpPrintingFlags().printGenericOpForm().useLocalScope());
   return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)), /*LowerCase=*/true);
 }

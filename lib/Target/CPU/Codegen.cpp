@@ -56,9 +56,9 @@ std::unique_ptr<llvm::TargetMachine> cpu::createTargetMachine(Location location,
     return nullptr;
   }
   llvm::TargetOptions options;
-  std::unique_ptr<llvm::TargetMachine> machine(
-      llvmTarget->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_, std::nullopt,
-                                      llvm::CodeGenOptLevel::Aggressive));
+  std::unique_ptr<llvm::TargetMachine> machine(llvmTarget->createTargetMachine(triple, target.cpu, target.features,
+                                                                               options, llvm::Reloc::PIC_, std::nullopt,
+                                                                               llvm::CodeGenOptLevel::Aggressive));
   if (!machine) {
     emitError(location) << "cannot make a code generator for target " << target.name;
   }
@@ -162,7 +162,8 @@ FailureOr<std::string> cpu::generateCode(Location location, llvm::Module &module
 FailureOr<std::string> cpu::link(Location location, ArrayRef<std::string> objects, bool shared) {
   auto fail = [&](const llvm::Twine &message) { return FailureOr<std::string>(emitError(location) << message); };
   llvm::ErrorOr<std::string> linker = std::make_error_code(std::errc::no_such_file_or_directory);
-  for (auto [name, folders] : {std::pair<StringRef, StringRef>{"ld.lld", KVC_LLVM_TOOLS}, {"ld.lld-22", ""}, {"ld.lld", ""}}) {
+  for (auto [name, folders] :
+       {std::pair<StringRef, StringRef>{"ld.lld", KVC_LLVM_TOOLS}, {"ld.lld-22", ""}, {"ld.lld", ""}}) {
     linker = folders.empty() ? llvm::sys::findProgramByName(name) : llvm::sys::findProgramByName(name, {folders});
     if (linker) {
       break;

@@ -39,8 +39,8 @@ struct CachedKernel {
   uint64_t scratchBytes = 0;
 };
 
-/// Files named by the hash of all that the code depends on. Safe for concurrent use by threads and processes: entries are
-/// written beside and renamed; what is damaged is not found.
+/// Files named by the hash of all that the code depends on. Safe for concurrent use by threads and processes: entries
+/// are written beside and renamed; what is damaged is not found.
 class ObjectCache {
 public:
   explicit ObjectCache(std::string folder) : folder(std::move(folder)) {}

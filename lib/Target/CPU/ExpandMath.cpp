@@ -41,9 +41,7 @@ public:
   Value constant(Type type, double value) {
     return splat(type, FloatAttr::get(cast<FloatType>(getElementTypeOrSelf(type)), value));
   }
-  Value integer(Type type, int64_t value) {
-    return splat(type, IntegerAttr::get(getElementTypeOrSelf(type), value));
-  }
+  Value integer(Type type, int64_t value) { return splat(type, IntegerAttr::get(getElementTypeOrSelf(type), value)); }
   Value c(Value like, double value) { return constant(like.getType(), value); }
   Value ci(Value like, int64_t value) { return integer(like.getType(), value); }
 
@@ -63,9 +61,7 @@ public:
   Value select(Value p, Value x, Value y) { return arith::SelectOp::create(b, p, x, y); }
   Value less(Value x, Value y) { return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, y); }
   Value equal(Value x, Value y) { return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, y); }
-  Value isEqual(Value x, int64_t y) {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, ci(x, y));
-  }
+  Value isEqual(Value x, int64_t y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, ci(x, y)); }
   Value both(Value p, Value q) { return arith::AndIOp::create(b, p, q); }
 
   Value bits(Value x) {
@@ -77,13 +73,10 @@ public:
     return arith::BitcastOp::create(b, withElement(x.getType(), element), x);
   }
   Value extend(Value x, FloatType element) {
-    return getElementTypeOrSelf(x) == element
-               ? x
-               : Value(arith::ExtFOp::create(b, withElement(x.getType(), element), x));
+    return getElementTypeOrSelf(x) == element ? x
+                                              : Value(arith::ExtFOp::create(b, withElement(x.getType(), element), x));
   }
-  Value truncate(Value x, Type type) {
-    return x.getType() == type ? x : Value(arith::TruncFOp::create(b, type, x));
-  }
+  Value truncate(Value x, Type type) { return x.getType() == type ? x : Value(arith::TruncFOp::create(b, type, x)); }
 
   /// coefficients[0] + x * (coefficients[1] + x * ...)
   Value polynomial(Value x, ArrayRef<double> coefficients) {
@@ -113,16 +106,27 @@ public:
 private:
   Value splat(Type type, TypedAttr element) {
     auto vector = dyn_cast<VectorType>(type);
-    return arith::ConstantOp::create(b, vector ? TypedAttr(DenseElementsAttr::get(vector, Attribute(element))) : element);
+    return arith::ConstantOp::create(b,
+                                     vector ? TypedAttr(DenseElementsAttr::get(vector, Attribute(element))) : element);
   }
   ImplicitLocOpBuilder &b;
 };
 
 // exp(x) for |x| <= ln(2)/2 and 2^x for |x| <= 1/2: interpolation at Chebyshev nodes, relative error 2e-9.
-constexpr double exp32[] = {1.0, 1.0000000377334783, 0.5000000047139321, 0.16666415437987242,
-                            0.04166635280102047, 0.008375132781144013, 0.0013941116406063054};
-constexpr double exp232[] = {1.0, 0.6931472067342503, 0.2402265092256076, 0.05550327159647605,
-                             0.00961805662050108, 0.0013400454984126323, 0.0001546146790528599};
+constexpr double exp32[] = {1.0,
+                            1.0000000377334783,
+                            0.5000000047139321,
+                            0.16666415437987242,
+                            0.04166635280102047,
+                            0.008375132781144013,
+                            0.0013941116406063054};
+constexpr double exp232[] = {1.0,
+                             0.6931472067342503,
+                             0.2402265092256076,
+                             0.05550327159647605,
+                             0.00961805662050108,
+                             0.0013400454984126323,
+                             0.0001546146790528599};
 
 /// Series of exp to degree 13, of atanh(s)/s in s^2, of sin(x)/x and cos(x) in x^2.
 SmallVector<double> expSeries() {
@@ -212,8 +216,8 @@ Value expandTanh64(Emitter &e, Value x) {
   // 1 - 2 / (exp(2|x|) + 1), and near zero, where that cancels, the series.
   Value power = expandExp(e, e.mul(magnitude, e.c(x, 2)));
   Value large = e.sub(e.c(x, 1), e.div(e.c(x, 2), e.add(power, e.c(x, 1))));
-  Value small = e.mul(magnitude, e.polynomial(e.mul(x, x), {1.0, -1.0 / 3, 2.0 / 15, -17.0 / 315, 62.0 / 2835,
-                                                             -1382.0 / 155925}));
+  Value small = e.mul(magnitude,
+                      e.polynomial(e.mul(x, x), {1.0, -1.0 / 3, 2.0 / 15, -17.0 / 315, 62.0 / 2835, -1382.0 / 155925}));
   Value result = e.select(e.less(magnitude, e.c(x, 0.04)), small, large);
   return e.select(e.less(x, e.c(x, 0)), e.neg(result), e.select(e.equal(x, e.c(x, 0)), x, result));
 }
@@ -242,19 +246,18 @@ Value expandPow64(Emitter &e, Value x, Value y, ImplicitLocOpBuilder &b) {
   Value whole = e.equal(math::TruncOp::create(b, y), y);
   Value half = e.mul(y, e.c(y, 0.5));
   Value odd = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, math::TruncOp::create(b, half), half);
-  Value negative = e.select(whole, e.select(odd, e.neg(power), power),
-                            e.c(x, std::numeric_limits<double>::quiet_NaN()));
+  Value negative =
+      e.select(whole, e.select(odd, e.neg(power), power), e.c(x, std::numeric_limits<double>::quiet_NaN()));
   Value result = e.select(e.less(x, zero), negative, power);
   result = e.select(e.equal(y, zero), one, result);
   return e.select(e.equal(x, one), one, result);
 }
 
-Value expandRsqrt(Emitter &e, Value x, ImplicitLocOpBuilder &b) {
-  return e.div(e.c(x, 1), math::SqrtOp::create(b, x));
-}
+Value expandRsqrt(Emitter &e, Value x, ImplicitLocOpBuilder &b) { return e.div(e.c(x, 1), math::SqrtOp::create(b, x)); }
 
 /// Runs `expand` on operands of at least f32, or of f64, and rounds the result.
-Value widened(Operation *op, ImplicitLocOpBuilder &b, bool inDouble, llvm::function_ref<Value(ArrayRef<Value>)> expand) {
+Value widened(Operation *op, ImplicitLocOpBuilder &b, bool inDouble,
+              llvm::function_ref<Value(ArrayRef<Value>)> expand) {
   Emitter e(b);
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
@@ -270,8 +273,7 @@ template <typename Op, Value (*expand)(Emitter &, Value), bool inDouble> bool tr
   }
   ImplicitLocOpBuilder b(op->getLoc(), op);
   Emitter e(b);
-  op->getResult(0).replaceAllUsesWith(
-      widened(op, b, inDouble, [&](ArrayRef<Value> x) { return expand(e, x[0]); }));
+  op->getResult(0).replaceAllUsesWith(widened(op, b, inDouble, [&](ArrayRef<Value> x) { return expand(e, x[0]); }));
   op->erase();
   return true;
 }
@@ -301,10 +303,14 @@ bool tryRsqrt(Operation *op) {
 }
 
 constexpr bool (*expansions[])(Operation *) = {
-    tryUnary<math::ExpOp, expandExp, false>,   tryUnary<math::Exp2Op, expandExp2, false>,
-    tryUnary<math::LogOp, expandLog, true>,    tryUnary<math::Log2Op, expandLog2, true>,
-    tryUnary<math::TanhOp, expandTanh64, true>, tryUnary<math::SinOp, expandSin, true>,
-    tryUnary<math::CosOp, expandCos, true>,    tryPow,
+    tryUnary<math::ExpOp, expandExp, false>,
+    tryUnary<math::Exp2Op, expandExp2, false>,
+    tryUnary<math::LogOp, expandLog, true>,
+    tryUnary<math::Log2Op, expandLog2, true>,
+    tryUnary<math::TanhOp, expandTanh64, true>,
+    tryUnary<math::SinOp, expandSin, true>,
+    tryUnary<math::CosOp, expandCos, true>,
+    tryPow,
     tryRsqrt,
 };
 

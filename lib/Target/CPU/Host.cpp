@@ -11,8 +11,9 @@ static llvm::ArrayRef<llvm::StringRef> neededFeatures(llvm::StringRef target) {
   static constexpr llvm::StringRef v3[] = {"avx2", "fma", "f16c", "bmi2"};
   static constexpr llvm::StringRef v4[] = {"avx2",     "fma",      "f16c",     "bmi2",    "avx512f",
                                            "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
-  static constexpr llvm::StringRef v4bf16[] = {"avx2",     "fma",      "f16c",     "bmi2",       "avx512f",   "avx512bw",
-                                               "avx512cd", "avx512dq", "avx512vl", "avx512bf16", "avx512vnni"};
+  static constexpr llvm::StringRef v4bf16[] = {"avx2",     "fma",        "f16c",      "bmi2",
+                                               "avx512f",  "avx512bw",   "avx512cd",  "avx512dq",
+                                               "avx512vl", "avx512bf16", "avx512vnni"};
   return target == "x86-64-v3"        ? llvm::ArrayRef<llvm::StringRef>(v3)
          : target == "x86-64-v4"      ? llvm::ArrayRef<llvm::StringRef>(v4)
          : target == "x86-64-v4-bf16" ? llvm::ArrayRef<llvm::StringRef>(v4bf16)

@@ -29,7 +29,8 @@ struct CPULowerVectorsPass : kvc::impl::CPULowerVectorsPassBase<CPULowerVectorsP
     vector::populateVectorMaskLoweringPatternsForSideEffectingOps(patterns);
     vector::populateVectorContractLoweringPatterns(patterns, vector::VectorContractLowering::OuterProduct);
     vector::populateVectorOuterProductLoweringPatterns(patterns);
-    vector::populateVectorMultiReductionLoweringPatterns(patterns, vector::VectorMultiReductionLowering::InnerReduction);
+    vector::populateVectorMultiReductionLoweringPatterns(patterns,
+                                                         vector::VectorMultiReductionLowering::InnerReduction);
     vector::populateVectorBroadcastLoweringPatterns(patterns);
     vector::populateVectorTransferPermutationMapLoweringPatterns(patterns);
     vector::populateVectorTransferLoweringPatterns(patterns, /*maxTransferRank=*/1);

@@ -1,0 +1,103 @@
+//===- LanguageModel.h - A model file, compiled and running -----*- C++ -*-===//
+//
+// Imports a GGUF file with a storage of its cache, compiles it, loads it into the runtime, and runs steps for several
+// sequences. What kvc-run and the Python package stand on.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_DRIVER_LANGUAGEMODEL_H
+#define KVC_DRIVER_LANGUAGEMODEL_H
+
+#include "kvc_runtime.hpp"
+#include "support/Result.h"
+#include "text/Tokenizer.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+struct LanguageModelOptions {
+  std::string path;
+  /// f16, bf16, f32, int8, int4, int2, kivi-int4, kivi-int2, or K=FORMAT,V=FORMAT.
+  std::string kv = "f16";
+  /// Slots of a page; 0: 16, and 32 for kivi-*.
+  int64_t page = 0;
+  std::string device = "cpu";
+  /// 0: one per CPU that the process may use.
+  int threads = 0;
+  /// Row of the table of targets; empty: the best of this machine.
+  std::string target;
+  /// Folder of compiled kernels; empty: the default one.
+  std::string cacheFolder;
+};
+
+/// The fields of a cache type after heads and dimensions, for the spellings of LanguageModelOptions::kv.
+Result<std::string> cacheFields(std::string_view kv, int64_t page);
+
+/// Numbers about a model.
+struct ModelFacts {
+  int64_t layers = 0, kvHeads = 0, dim = 0, vDim = 0, vocabulary = 0, context = 0;
+};
+
+/// Sequences over one set of caches. Not for several threads at a time.
+class ModelSession {
+public:
+  /// New tokens of a sequence.
+  struct Append {
+    int32_t sequence;
+    std::span<const int32_t> ids;
+  };
+  /// Logits as they lie in the runtime: rows x vocabulary.
+  struct Logits {
+    runtime::ValueHandle value;
+    const float *data = nullptr;
+    int64_t rows = 0, vocabulary = 0;
+    std::span<const float> row(int64_t i) const { return {data + i * vocabulary, size_t(vocabulary)}; }
+  };
+
+  Result<int32_t> create();
+  Status free(int32_t sequence);
+  /// One step. Logits of the last new token of each entry, in order. A step with one token for every entry is a decode step.
+  Result<Logits> step(std::span<const Append> entries);
+  /// One step. Logits of every new token.
+  Result<Logits> stepAll(std::span<const Append> entries);
+  Result<kvc_cache_statistics_t> statistics() const;
+
+private:
+  friend class LanguageModel;
+  Result<Logits> call(const char *function, std::span<const Append> entries, bool lastRows);
+
+  std::shared_ptr<kvc_module_t> module;
+  runtime::ContextHandle context;
+  ModelFacts facts;
+};
+
+class LanguageModel {
+public:
+  /// Compiles and loads. Diagnostics of the compiler are in the status.
+  static Result<std::unique_ptr<LanguageModel>> load(const LanguageModelOptions &options);
+
+  const ModelFacts &facts() const { return modelFacts; }
+  const text::Tokenizer &tokenizer() const { return modelTokenizer; }
+  /// Target that the code is for.
+  std::string target() const { return kvc_module_target(module.get()); }
+
+  /// Room for `sequences` sequences of `maxLength` tokens.
+  Result<ModelSession> createSession(int32_t sequences, int64_t maxLength) const;
+
+private:
+  explicit LanguageModel(text::Tokenizer tokenizer) : modelTokenizer(std::move(tokenizer)) {}
+
+  text::Tokenizer modelTokenizer;
+  ModelFacts modelFacts;
+  std::shared_ptr<kvc_module_t> module;
+};
+
+/// Effective bits of an element: `bytes` for `slots` slots of all layers of the model.
+double effectiveBits(const ModelFacts &facts, double bytes, double slots);
+
+} // namespace kvc
+
+#endif // KVC_DRIVER_LANGUAGEMODEL_H

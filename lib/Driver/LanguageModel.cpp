@@ -1,0 +1,216 @@
+//===- LanguageModel.cpp - A model file, compiled and running -------------===//
+#include "kvc/Driver/LanguageModel.h"
+
+#include "gguf/File.h"
+#include "kvc/Driver/Compile.h"
+#include "kvc/Import/GGUF.h"
+#include "kvc/InitAll.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace kvc;
+using llvm::StringRef;
+using llvm::Twine;
+
+static Status invalid(const Twine &message) { return Status(StatusCode::invalidArgument, message.str()); }
+static Status lastError(kvc_status_t code) { return Status(StatusCode(int(code)), kvc_last_error_message()); }
+
+#define KVC_CHECK(expression)                                                                                          \
+  if (kvc_status_t code = (expression); code != KVC_OK) {                                                              \
+    return lastError(code);                                                                                            \
+  }
+
+Result<std::string> kvc::cacheFields(std::string_view spelling, int64_t page) {
+  static constexpr llvm::StringLiteral plain[] = {"f16", "bf16", "f32", "int8", "int4", "int2"};
+  StringRef kv(spelling.data(), spelling.size());
+  std::string fields;
+  bool isKivi = kv.starts_with("kivi-");
+  if (llvm::is_contained(plain, kv)) {
+    fields = ("k = " + kv + ", v = " + kv).str();
+  } else if (kv == "kivi-int4" || kv == "kivi-int2") {
+    StringRef format = kv.drop_front(5);
+    fields = ("k = " + format + "<axis = channel>, v = " + format + ", residual = 128").str();
+  } else if (kv.starts_with("K=") && kv.contains(",V=")) {
+    auto [k, v] = kv.drop_front(2).split(",V=");
+    fields = ("k = " + k + ", v = " + v).str();
+  } else {
+    return invalid("expects f16, bf16, f32, int8, int4, int2, kivi-int4, kivi-int2 or K=FORMAT,V=FORMAT for the KV "
+                   "cache, but got '" +
+                   kv + "'");
+  }
+  return ("page = " + Twine(page ? page : isKivi ? 32 : 16) + ", " + fields).str();
+}
+
+double kvc::effectiveBits(const ModelFacts &facts, double bytes, double slots) {
+  double elements = slots * double(facts.kvHeads) * double(facts.dim + facts.vDim);
+  return elements ? 8 * bytes / elements : 0;
+}
+
+namespace {
+/// Collects what the compiler says.
+class Diagnostics {
+public:
+  explicit Diagnostics(mlir::MLIRContext *context)
+      : handler(context, [this](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
+            text += (text.empty() ? "" : "\n") + diagnostic.str();
+          }
+        }) {}
+  Status status(StatusCode code) const { return Status(code, text.empty() ? "the compiler failed" : text); }
+
+private:
+  std::string text;
+  mlir::ScopedDiagnosticHandler handler;
+};
+} // namespace
+
+static Result<ModelFacts> factsOf(mlir::ModuleOp module) {
+  auto dictionary = module->getAttrOfType<mlir::DictionaryAttr>("kvc.model");
+  ModelFacts facts;
+  for (auto [name, field] : {std::pair<StringRef, int64_t *>{"layers", &facts.layers},
+                             {"kv_heads", &facts.kvHeads},
+                             {"dim", &facts.dim},
+                             {"v_dim", &facts.vDim},
+                             {"vocabulary", &facts.vocabulary},
+                             {"context", &facts.context}}) {
+    auto number = dictionary ? dictionary.getAs<mlir::IntegerAttr>(name) : mlir::IntegerAttr();
+    if (!number) {
+      return Status(StatusCode::internal, ("the imported module has no number kvc.model." + name).str());
+    }
+    *field = number.getInt();
+  }
+  return facts;
+}
+
+Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOptions &options) {
+  KVC_ASSIGN_OR_RETURN(std::string fields, cacheFields(options.kv, options.page));
+  KVC_ASSIGN_OR_RETURN(gguf::File file, gguf::File::open(options.path));
+  KVC_ASSIGN_OR_RETURN(text::Tokenizer tokenizer, text::Tokenizer::fromGguf(file));
+  std::unique_ptr<LanguageModel> model(new LanguageModel(std::move(tokenizer)));
+
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  Diagnostics diagnostics(&context);
+  mlir::OwningOpRef<mlir::ModuleOp> module = importGGUF(file, &context, {fields});
+  if (!module) {
+    return diagnostics.status(StatusCode::unsupported);
+  }
+  KVC_ASSIGN_OR_RETURN(model->modelFacts, factsOf(*module));
+  CompileOptions compile;
+  if (!options.target.empty()) {
+    compile.targets.push_back(options.target);
+  }
+  compile.backend.cacheFolder = options.cacheFolder.empty() ? getDefaultCacheFolder() : options.cacheFolder;
+  compile.provenance = "kvc " + options.path + " --kv " + options.kv;
+  llvm::FailureOr<std::vector<uint8_t>> artifact = compileModule(*module, compile);
+  if (failed(artifact)) {
+    return diagnostics.status(StatusCode::unsupported);
+  }
+
+  kvc_device_options_t deviceOptions{sizeof(deviceOptions), options.threads, nullptr};
+  kvc_device_t *device;
+  KVC_CHECK(kvc_device_create(options.device.c_str(), &deviceOptions, &device));
+  runtime::DeviceHandle owner(device);
+  kvc_module_t *loaded;
+  KVC_CHECK(kvc_module_load_bytes(device, artifact->data(), artifact->size(), nullptr, &loaded));
+  model->module.reset(loaded, kvc_module_release);
+  KVC_CHECK(kvc_module_bind_weights(loaded, options.path.c_str()));
+  return model;
+}
+
+Result<ModelSession> LanguageModel::createSession(int32_t sequences, int64_t maxLength) const {
+  ModelSession session;
+  session.module = module;
+  session.facts = modelFacts;
+  size_t function;
+  KVC_CHECK(kvc_module_find_function(module.get(), "decode", &function));
+  kvc_cache_options_t options{sizeof(options), sequences, maxLength, 0, 0};
+  kvc_context_t *context;
+  KVC_CHECK(kvc_context_create(module.get(), function, &options, &context));
+  session.context.reset(context);
+  return session;
+}
+
+Result<int32_t> ModelSession::create() {
+  int32_t sequence;
+  KVC_CHECK(kvc_sequence_create(context.get(), &sequence));
+  return sequence;
+}
+
+Status ModelSession::free(int32_t sequence) {
+  KVC_CHECK(kvc_sequence_free(context.get(), sequence));
+  return {};
+}
+
+Result<kvc_cache_statistics_t> ModelSession::statistics() const {
+  kvc_cache_statistics_t statistics;
+  KVC_CHECK(kvc_context_get_statistics(context.get(), &statistics));
+  return statistics;
+}
+
+Result<ModelSession::Logits> ModelSession::step(std::span<const Append> entries) {
+  bool isDecode = llvm::all_of(entries, [](const Append &entry) { return entry.ids.size() == 1; });
+  return call(isDecode ? "decode" : "prefill", entries, !isDecode);
+}
+
+Result<ModelSession::Logits> ModelSession::stepAll(std::span<const Append> entries) {
+  bool isDecode = llvm::all_of(entries, [](const Append &entry) { return entry.ids.size() == 1; });
+  return call(isDecode ? "decode" : "logits", entries, false);
+}
+
+Result<ModelSession::Logits> ModelSession::call(const char *name, std::span<const Append> entries, bool lastRows) {
+  std::vector<int32_t> tokens, last, sequences, counts;
+  for (const Append &entry : entries) {
+    for (int32_t id : entry.ids) {
+      // The graph clamps ids, so this is where a wrong one is seen.
+      if (id < 0 || id >= facts.vocabulary) {
+        return Status(StatusCode::outOfRange, ("expects token ids of 0 to " + Twine(facts.vocabulary - 1) +
+                                               ", but got " + Twine(id))
+                                                  .str());
+      }
+      tokens.push_back(id);
+    }
+    if (entry.ids.empty()) {
+      return invalid("expects at least one token for each sequence of a step, but got none");
+    }
+    last.push_back(int32_t(tokens.size()) - 1);
+    sequences.push_back(entry.sequence);
+    counts.push_back(int32_t(entry.ids.size()));
+  }
+  kvc_batch_t *rawBatch;
+  KVC_CHECK(kvc_context_batch(context.get(), sequences.size(), sequences.data(), counts.data(), &rawBatch));
+  runtime::BatchHandle batch(rawBatch);
+  size_t function;
+  KVC_CHECK(kvc_module_find_function(module.get(), name, &function));
+  int64_t tokenCount = tokens.size(), lastCount = last.size();
+  auto vector = [](const std::vector<int32_t> &values, const int64_t *size) {
+    kvc_argument_t argument{};
+    argument.kind = KVC_TENSOR;
+    argument.tensor = {KVC_I32, 1, size, values.data()};
+    return argument;
+  };
+  std::vector<kvc_argument_t> arguments{vector(tokens, &tokenCount)};
+  if (lastRows) {
+    arguments.push_back(vector(last, &lastCount));
+  }
+  kvc_argument_t batchArgument{};
+  batchArgument.kind = KVC_BATCH;
+  batchArgument.batch = batch.get();
+  arguments.push_back(batchArgument);
+  kvc_value_t *value;
+  KVC_CHECK(kvc_context_call(context.get(), function, arguments.data(), arguments.size(), &value, 1));
+  Logits logits;
+  logits.value.reset(value);
+  kvc_tensor_t tensor;
+  KVC_CHECK(kvc_value_tensor(value, &tensor));
+  if (tensor.dtype != KVC_F32 || tensor.rank != 2 || tensor.dims[1] != facts.vocabulary) {
+    return Status(StatusCode::internal, "the model's function does not return logits");
+  }
+  logits.data = static_cast<const float *>(tensor.data);
+  logits.rows = tensor.dims[0];
+  logits.vocabulary = tensor.dims[1];
+  return logits;
+}

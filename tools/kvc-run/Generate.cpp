@@ -1,0 +1,222 @@
+//===- Generate.cpp - kvc-run generate ------------------------------------===//
+//
+// Prompts go through one prefill step and then decode steps, several sequences
+// at a time with --batch.
+//
+//===----------------------------------------------------------------------===//
+#include "Generate.h"
+
+#include "Inputs.h"
+#include "text/ChatTemplate.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <random>
+
+using namespace kvc;
+using nlohmann::json;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// One sequence that is generated.
+struct Stream {
+  std::vector<int32_t> prompt, ids;
+  int32_t sequence = -1;
+  bool done = false;
+};
+
+/// Chooses the next token of a row of logits.
+class Sampler {
+public:
+  Sampler(double temperature, uint64_t seed) : temperature(temperature), random(seed) {}
+
+  int32_t next(std::span<const float> logits) {
+    auto best = std::max_element(logits.begin(), logits.end());
+    if (temperature == 0) {
+      return int32_t(best - logits.begin());
+    }
+    std::vector<double> sums(logits.size());
+    double sum = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      sum += std::exp((double(logits[i]) - *best) / temperature);
+      sums[i] = sum;
+    }
+    // 53 random bits: the same on every machine, which std::uniform_real_distribution need not be.
+    double point = double(random() >> 11) * 0x1p-53 * sum;
+    auto found = std::upper_bound(sums.begin(), sums.end(), point);
+    return int32_t(std::min<size_t>(found - sums.begin(), sums.size() - 1));
+  }
+
+private:
+  double temperature;
+  std::mt19937_64 random;
+};
+
+Result<std::vector<int32_t>> encode(const text::Tokenizer &tokenizer, const std::string &prompt, bool chat) {
+  Result<text::Encoding> encoding =
+      chat ? text::encodeChat(tokenizer, {{{"user", prompt}}}) : tokenizer.encode(prompt);
+  KVC_RETURN_IF_ERROR(encoding.status());
+  return std::move(encoding->ids);
+}
+
+std::vector<std::string> lines(const std::string &text) {
+  std::vector<std::string> result;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (!line.empty() && line.back() == '\r') {
+      line.pop_back();
+    }
+    if (!line.empty()) {
+      result.push_back(line);
+    }
+    begin = end + 1;
+  }
+  return result;
+}
+
+Result<std::vector<Stream>> readPrompts(const GenerateRun &run, const text::Tokenizer &tokenizer) {
+  std::vector<Stream> streams;
+  if (!run.idsFile.empty()) {
+    KVC_ASSIGN_OR_RETURN(std::vector<int32_t> ids, readIds(run.idsFile));
+    streams.push_back({std::move(ids), {}});
+  } else {
+    std::vector<std::string> prompts{run.prompt};
+    if (!run.hasPrompt) {
+      KVC_ASSIGN_OR_RETURN(std::string text, readFile(run.promptFile));
+      prompts = run.batch ? lines(text) : std::vector<std::string>{text};
+    }
+    for (const std::string &prompt : prompts) {
+      KVC_ASSIGN_OR_RETURN(std::vector<int32_t> ids, encode(tokenizer, prompt, run.chat));
+      streams.push_back({std::move(ids), {}});
+    }
+  }
+  if (streams.empty() || llvm::any_of(streams, [](const Stream &stream) { return stream.prompt.empty(); })) {
+    return Status(StatusCode::invalidArgument, "expects prompts of at least one token, but got an empty one");
+  }
+  return streams;
+}
+
+struct Timing {
+  double prefillTokens = 0, prefillSeconds = 0, decodeTokens = 0, decodeSeconds = 0;
+};
+
+/// Runs all streams to their ends.
+Status generate(const GenerateRun &run, const LanguageModel &model, ModelSession &session,
+                std::vector<Stream> &streams, Timing &timing) {
+  Sampler sampler(run.temperature, run.seed);
+  const text::Tokenizer &tokenizer = model.tokenizer();
+  // Text appears as it comes where a person watches.
+  bool live = !run.json && streams.size() == 1;
+  text::StreamDecoder decoder(tokenizer);
+  std::vector<Stream *> active;
+  std::vector<ModelSession::Append> entries;
+  for (Stream &stream : streams) {
+    KVC_ASSIGN_OR_RETURN(stream.sequence, session.create());
+    entries.push_back({stream.sequence, stream.prompt});
+    active.push_back(&stream);
+    timing.prefillTokens += double(stream.prompt.size());
+  }
+  bool isPrefill = true;
+  while (!active.empty() && run.maxTokens > 0) {
+    Clock::time_point start = Clock::now();
+    Result<ModelSession::Logits> logits = session.step(entries);
+    KVC_RETURN_IF_ERROR(logits.status());
+    (isPrefill ? timing.prefillSeconds : timing.decodeSeconds) += secondsSince(start);
+    if (!isPrefill) {
+      timing.decodeTokens += double(active.size());
+    }
+    isPrefill = false;
+    for (auto [i, stream] : llvm::enumerate(active)) {
+      int32_t id = sampler.next(logits->row(int64_t(i)));
+      stream->ids.push_back(id);
+      stream->done = tokenizer.isEnd(id) || int64_t(stream->ids.size()) == run.maxTokens;
+      if (live) {
+        KVC_ASSIGN_OR_RETURN(std::string text, decoder.push(id));
+        llvm::outs() << text;
+        llvm::outs().flush();
+      }
+    }
+    llvm::erase_if(active, [](const Stream *stream) { return stream->done; });
+    entries.clear();
+    for (Stream *stream : active) {
+      entries.push_back({stream->sequence, std::span(&stream->ids.back(), 1)});
+    }
+  }
+  if (live) {
+    llvm::outs() << decoder.finish() << '\n';
+  }
+  return {};
+}
+
+Status runOrFail(const GenerateRun &run) {
+  bool isTerminal = llvm::sys::Process::StandardErrIsDisplayed();
+  if (isTerminal) {
+    llvm::errs() << "compiling " << run.model.path << " ...\n";
+  }
+  KVC_ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LanguageModel::load(run.model));
+  KVC_ASSIGN_OR_RETURN(std::vector<Stream> streams, readPrompts(run, model->tokenizer()));
+  int64_t longest = 0;
+  for (const Stream &stream : streams) {
+    longest = std::max<int64_t>(longest, stream.prompt.size());
+  }
+  KVC_ASSIGN_OR_RETURN(ModelSession session,
+                       model->createSession(int32_t(streams.size()), longest + std::max<int64_t>(run.maxTokens, 1)));
+  Timing timing;
+  KVC_RETURN_IF_ERROR(generate(run, *model, session, streams, timing));
+  KVC_ASSIGN_OR_RETURN(kvc_cache_statistics_t statistics, session.statistics());
+  const ModelFacts &facts = model->facts();
+  double tokens = 0;
+  for (const Stream &stream : streams) {
+    // The last token was never appended.
+    tokens += double(stream.prompt.size()) + double(stream.ids.size()) - (stream.ids.empty() ? 0 : 1);
+  }
+  auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
+  json common = {{"prefill_tok_s", rate(timing.prefillTokens, timing.prefillSeconds)},
+                 {"decode_tok_s", rate(timing.decodeTokens, timing.decodeSeconds)},
+                 {"kv_bytes_per_token", tokens ? statistics.bytes_used / tokens : 0.0},
+                 {"kv_effective_bits", effectiveBits(facts, statistics.bytes_used, tokens * double(facts.layers))},
+                 {"target", model->target()}};
+  json sequences = json::array();
+  for (const Stream &stream : streams) {
+    KVC_ASSIGN_OR_RETURN(std::string text, model->tokenizer().decode(stream.ids, /*showSpecial=*/false));
+    sequences.push_back({{"prompt_ids", stream.prompt}, {"ids", stream.ids}, {"text", text}});
+    if (!run.json && streams.size() > 1) {
+      llvm::outs() << text << "\n---\n";
+    }
+  }
+  if (run.json) {
+    json result = common;
+    if (run.batch) {
+      result["sequences"] = sequences;
+    } else {
+      result.update(sequences.front());
+    }
+    // A token may end within a character, which JSON cannot hold: it becomes U+FFFD.
+    llvm::outs() << result.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
+  } else if (isTerminal) {
+    llvm::errs() << common.dump(2) << '\n';
+  }
+  return {};
+}
+
+} // namespace
+
+bool kvc::runGenerate(const GenerateRun &run) {
+  Status status = runOrFail(run);
+  if (!status.ok()) {
+    llvm::WithColor::error(llvm::errs(), "kvc-run") << status.message() << '\n';
+  }
+  return status.ok();
+}

@@ -1,0 +1,56 @@
+//===- Generate.h - kvc-run generate, perplexity, logits --------*- C++ -*-===//
+#ifndef KVC_TOOLS_KVC_RUN_GENERATE_H
+#define KVC_TOOLS_KVC_RUN_GENERATE_H
+
+#include "kvc/Driver/LanguageModel.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+/// `kvc-run generate`.
+struct GenerateRun {
+  LanguageModelOptions model;
+  std::string prompt, promptFile, idsFile;
+  bool hasPrompt = false, chat = false, batch = false, json = false;
+  int64_t maxTokens = 128;
+  /// 0: greedy.
+  double temperature = 0;
+  uint64_t seed = 0;
+};
+bool runGenerate(const GenerateRun &run);
+
+/// `kvc-run perplexity`.
+struct PerplexityRun {
+  LanguageModelOptions model;
+  std::string textFile, idsFile;
+  int64_t window = 0;
+  /// 0: as many as there are.
+  int64_t windows = 0;
+  int64_t chunk = 512;
+  bool json = false;
+};
+bool runPerplexity(const PerplexityRun &run);
+
+/// `kvc-run logits`.
+struct LogitsRun {
+  LanguageModelOptions model;
+  std::string idsFile, output;
+  std::vector<int64_t> positions;
+  int64_t chunk = 512;
+  bool json = false;
+};
+bool runLogits(const LogitsRun &run);
+
+/// `kvc-run info`.
+struct InfoRun {
+  std::string file;
+  bool json = false;
+};
+bool runInfo(const InfoRun &run);
+
+} // namespace kvc
+
+#endif // KVC_TOOLS_KVC_RUN_GENERATE_H
