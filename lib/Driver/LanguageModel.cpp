@@ -167,9 +167,8 @@ Result<ModelSession::Logits> ModelSession::call(const char *name, std::span<cons
     for (int32_t id : entry.ids) {
       // The graph clamps ids, so this is where a wrong one is seen.
       if (id < 0 || id >= facts.vocabulary) {
-        return Status(StatusCode::outOfRange, ("expects token ids of 0 to " + Twine(facts.vocabulary - 1) +
-                                               ", but got " + Twine(id))
-                                                  .str());
+        return Status(StatusCode::outOfRange,
+                      ("expects token ids of 0 to " + Twine(facts.vocabulary - 1) + ", but got " + Twine(id)).str());
       }
       tokens.push_back(id);
     }

@@ -53,6 +53,7 @@ void kvc::buildKVCacheStage(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 void kvc::buildTileStage(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createFormDispatchesPass());
   pm.addPass(createConvertKVCacheToTilePass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
@@ -61,6 +62,7 @@ void kvc::buildTileStage(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 void kvc::buildVectorStage(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createConvertLinearToVectorPass());
   pm.addPass(createConvertTileToVectorPass());
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createCSEPass());

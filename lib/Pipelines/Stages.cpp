@@ -58,7 +58,7 @@ constexpr StringRef planOperations[] = {
     "tile.clone",          "tile.rows",           "tile.entries",          "tile.max_rows",        "tile.max_length",
     "tile.make_selection", "kvcache.weight",      "kvcache.fork",          "tensor.empty",         "tensor.dim",
     "tensor.cast",         "tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.extract"};
-constexpr StringRef tileDialects[] = {"func", "tile", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
+constexpr StringRef tileDialects[] = {"func", "tile", "linalg", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
 constexpr StringRef vectorDialects[] = {"func", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
 constexpr StringRef llvmDialects[] = {"llvm"};
 
@@ -95,7 +95,7 @@ struct VerifyStagePass : kvc::impl::VerifyStagePassBase<VerifyStagePass> {
                              : isKernel                 ? (parsed == Stage::Vector ? &vectorKernel : &tileKernel)
                              : parsed == Stage::KVCache ? &kvcacheHost
                                                         : &planHost;
-    WalkResult result = top->walk([&](Operation *op) {
+    WalkResult result = top->walk<WalkOrder::PreOrder>([&](Operation *op) {
       return failed(verify(op, *allowed, isKernel)) ? WalkResult::interrupt() : WalkResult::advance();
     });
     return failure(result.wasInterrupted());

@@ -72,12 +72,11 @@ static Status perplexity(const PerplexityRun &run) {
   for (int64_t i = 0; i < count; ++i) {
     std::span<const int32_t> window = std::span(ids).subspan(i * run.window, run.window);
     double sum = 0;
-    KVC_RETURN_IF_ERROR(
-        forEachRow(session, window, run.chunk, [&](int64_t position, std::span<const float> logits) {
-          if (position + 1 < run.window) {
-            sum += negativeLogLikelihood(logits, window[position + 1]);
-          }
-        }));
+    KVC_RETURN_IF_ERROR(forEachRow(session, window, run.chunk, [&](int64_t position, std::span<const float> logits) {
+      if (position + 1 < run.window) {
+        sum += negativeLogLikelihood(logits, window[position + 1]);
+      }
+    }));
     total += sum;
     tokens += run.window - 1;
     each.push_back(std::exp(sum / double(run.window - 1)));
@@ -122,8 +121,7 @@ static Status logits(const LogitsRun &run) {
     return Status(StatusCode::io, llvm::toString(std::move(error)));
   }
   if (run.json) {
-    llvm::outs() << json{{"positions", run.positions}, {"vocabulary", vocabulary}, {"file", run.output}}.dump()
-                 << '\n';
+    llvm::outs() << json{{"positions", run.positions}, {"vocabulary", vocabulary}, {"file", run.output}}.dump() << '\n';
   }
   return {};
 }

@@ -63,8 +63,7 @@ private:
 };
 
 Result<std::vector<int32_t>> encode(const text::Tokenizer &tokenizer, const std::string &prompt, bool chat) {
-  Result<text::Encoding> encoding =
-      chat ? text::encodeChat(tokenizer, {{{"user", prompt}}}) : tokenizer.encode(prompt);
+  Result<text::Encoding> encoding = chat ? text::encodeChat(tokenizer, {{{"user", prompt}}}) : tokenizer.encode(prompt);
   KVC_RETURN_IF_ERROR(encoding.status());
   return std::move(encoding->ids);
 }
@@ -113,8 +112,8 @@ struct Timing {
 };
 
 /// Runs all streams to their ends.
-Status generate(const GenerateRun &run, const LanguageModel &model, ModelSession &session,
-                std::vector<Stream> &streams, Timing &timing) {
+Status generate(const GenerateRun &run, const LanguageModel &model, ModelSession &session, std::vector<Stream> &streams,
+                Timing &timing) {
   Sampler sampler(run.temperature, run.seed);
   const text::Tokenizer &tokenizer = model.tokenizer();
   // Text appears as it comes where a person watches.

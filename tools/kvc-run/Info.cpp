@@ -19,13 +19,13 @@
 using namespace kvc;
 using nlohmann::json;
 
-static std::string text(const flatbuffers::String *string) { return string ? string->str() : ""; }
+static std::string str(const flatbuffers::String *string) { return string ? string->str() : ""; }
 
 /// Names and types of ports.
 static json ports(const flatbuffers::Vector<flatbuffers::Offset<fb::Port>> *ports) {
   json result = json::array();
   for (size_t i = 0; ports && i < ports->size(); ++i) {
-    result.push_back(text(ports->Get(i)->ir_type()));
+    result.push_back(str(ports->Get(i)->ir_type()));
   }
   return result;
 }
@@ -37,26 +37,30 @@ static Result<json> artifactInfo(const std::string &path) {
   for (const fb::Target *target : *module.targets()) {
     json kernels = json::array();
     for (size_t i = 0; target->kernels() && i < target->kernels()->size(); ++i) {
-      kernels.push_back(text(target->kernels()->Get(i)->name()));
+      kernels.push_back(str(target->kernels()->Get(i)->name()));
     }
-    targets.push_back({{"name", text(target->name())},
+    targets.push_back({{"name", str(target->name())},
                        {"kind", fb::EnumNameCodeKind(target->kind())},
                        {"code_bytes", target->code()->size()},
                        {"kernels", kernels}});
   }
   for (size_t i = 0; module.caches() && i < module.caches()->size(); ++i) {
-    caches.push_back(text(module.caches()->Get(i)->type()));
+    caches.push_back(str(module.caches()->Get(i)->type()));
   }
   const fb::Plan *plan = module.plans()->Get(module.targets()->Get(0)->plan());
   for (size_t i = 0; plan->functions() && i < plan->functions()->size(); ++i) {
     const fb::Function *function = plan->functions()->Get(i);
-    functions.push_back({{"name", text(function->name())},
+    functions.push_back({{"name", str(function->name())},
                          {"arguments", ports(function->arguments())},
                          {"results", ports(function->results())},
                          {"steps", function->steps() ? function->steps()->size() : 0}});
   }
-  return json{{"kind", "artifact"},    {"provenance", text(module.provenance())}, {"bytes", file.sizeInBytes()},
-              {"targets", targets}, {"caches", caches},                        {"functions", functions}};
+  return json{{"kind", "artifact"},
+              {"provenance", str(module.provenance())},
+              {"bytes", file.sizeInBytes()},
+              {"targets", targets},
+              {"caches", caches},
+              {"functions", functions}};
 }
 
 static Result<json> modelInfo(const std::string &path) {

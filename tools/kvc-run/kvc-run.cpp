@@ -29,12 +29,13 @@ static CLI::App *addGenerate(CLI::App &app, kvc::GenerateRun &run) {
   CLI::App *command = app.add_subcommand("generate", "continues a prompt with a language model");
   addModelOptions(command, run.model);
   CLI::Option_group *source = command->add_option_group("prompt");
-  source->add_option_function<std::string>("--prompt",
-                                           [&](const std::string &text) {
-                                             run.prompt = text;
-                                             run.hasPrompt = true;
-                                           },
-                                           "the prompt");
+  source->add_option_function<std::string>(
+      "--prompt",
+      [&](const std::string &text) {
+        run.prompt = text;
+        run.hasPrompt = true;
+      },
+      "the prompt");
   source->add_option("--prompt-file", run.promptFile, "a file with the prompt; with --batch one prompt per line");
   source->add_option("--ids", run.idsFile, "a JSON file with the prompt's token ids");
   source->require_option(1);

@@ -59,7 +59,8 @@ public:
 
   Result<int32_t> create();
   Status free(int32_t sequence);
-  /// One step. Logits of the last new token of each entry, in order. A step with one token for every entry is a decode step.
+  /// One step. Logits of the last new token of each entry, in order. A step with one token for every entry is a decode
+  /// step.
   Result<Logits> step(std::span<const Append> entries);
   /// One step. Logits of every new token.
   Result<Logits> stepAll(std::span<const Append> entries);
