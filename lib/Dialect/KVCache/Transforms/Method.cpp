@@ -2,6 +2,8 @@
 #include "kvc/Dialect/KVCache/Transforms/Method.h"
 #include "MethodFile.h"
 
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringSet.h"
@@ -80,7 +82,8 @@ static std::string findMethod(StringRef method, ArrayRef<std::string> folders) {
 //===----------------------------------------------------------------------===//
 
 static constexpr StringLiteral methodAttr = "kvcache.method", docAttr = "kvcache.doc", paramsAttr = "kvcache.params",
-                               cacheAttr = "kvcache.cache", layersAttr = "kvcache.layers";
+                               derivedAttr = "kvcache.derived", cacheAttr = "kvcache.cache",
+                               layersAttr = "kvcache.layers";
 
 FailureOr<MethodFile> MethodFile::load(Location at, StringRef method, ArrayRef<std::string> folders) {
   std::string file = findMethod(method, folders);
@@ -119,7 +122,8 @@ LogicalResult MethodFile::check() {
                                << "but got " << (name ? name.str() : "none");
   }
   for (NamedAttribute attr : (*module)->getDiscardableAttrs()) {
-    if (!llvm::is_contained({methodAttr, docAttr, paramsAttr, cacheAttr, layersAttr}, attr.getName().getValue())) {
+    if (!llvm::is_contained({methodAttr, docAttr, paramsAttr, derivedAttr, cacheAttr, layersAttr},
+                            attr.getName().getValue())) {
       return module->emitError() << "expects " << methodAttr << ", " << docAttr << ", " << paramsAttr << ", "
                                  << cacheAttr << " or " << layersAttr << " as attributes of a method, but got "
                                  << attr.getName();
@@ -195,6 +199,22 @@ LogicalResult MethodFile::checkParameters() {
     values[parameter.getName()] = {value};
   }
 
+  attr = (*module)->getAttr(derivedAttr);
+  dictionary = dyn_cast_or_null<DictionaryAttr>(attr);
+  if (attr && !dictionary) {
+    return module->emitError() << "expects a dictionary of names and expressions as " << derivedAttr << ", but got "
+                               << attr;
+  }
+  for (NamedAttribute entry : dictionary ? dictionary.getValue() : ArrayRef<NamedAttribute>()) {
+    auto text = dyn_cast<StringAttr>(entry.getValue());
+    if (!text || values.contains(entry.getName())) {
+      return module->emitError() << "expects a string as the expression of '" << entry.getName().getValue()
+                                 << "', which is no parameter yet, but got " << entry.getValue();
+    }
+    derived[entry.getName()] = text.str();
+  }
+  auto known = [&](StringRef name) { return values.contains(name) || derived.contains(name); };
+
   llvm::StringSet<> used;
   // In the body of a function.
   AttrTypeWalker walker;
@@ -202,7 +222,7 @@ LogicalResult MethodFile::checkParameters() {
   bool bad = false;
   walker.addWalk([&](ParamAttr parameter) {
     used.insert(parameter.getName());
-    if (!values.contains(parameter.getName()) && !bad) {
+    if (!known(parameter.getName()) && !bad) {
       current->emitOpError() << "expects a parameter of the method, but got '" << parameter.getName() << "'";
       bad = true;
     }
@@ -214,8 +234,12 @@ LogicalResult MethodFile::checkParameters() {
   if (bad) {
     return failure();
   }
-  // In the texts.
-  for (StringRef text : {StringRef(cacheText), StringRef(layersText)}) {
+  // In the texts; an expression speaks of given parameters only.
+  SmallVector<std::pair<StringRef, bool>> texts{{cacheText, true}, {layersText, true}};
+  for (const auto &entry : derived) {
+    texts.push_back({entry.getValue(), false});
+  }
+  for (auto [text, mayBeDerived] : texts) {
     while (true) {
       text = text.drop_until([](char c) { return c == '$'; });
       if (text.empty()) {
@@ -223,7 +247,7 @@ LogicalResult MethodFile::checkParameters() {
       }
       text = text.drop_front();
       StringRef name = text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
-      if (!values.contains(name)) {
+      if (!(mayBeDerived ? known(name) : values.contains(name))) {
         return module->emitError() << "expects a parameter of the method after '$', but got '" << name << "'";
       }
       used.insert(name);
@@ -234,7 +258,12 @@ LogicalResult MethodFile::checkParameters() {
       return module->emitError() << "expects a use of the parameter '" << value.getKey() << "', but got none";
     }
   }
-  return success();
+  for (const auto &entry : derived) {
+    if (!used.contains(entry.getKey())) {
+      return module->emitError() << "expects a use of the parameter '" << entry.getKey() << "', but got none";
+    }
+  }
+  return checkDerived(/*layers=*/1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -257,6 +286,31 @@ static Attribute parseValue(StringRef text, Attribute like) {
 
 static StringRef typeNameOf(Attribute value) {
   return isa<StringAttr>(value) ? "string" : isa<IntegerAttr>(value) ? "i64" : "f32";
+}
+
+/// The value of an integer expression (+ - * floordiv ceildiv mod, parentheses); null when it is none.
+static Attribute evaluate(StringRef expression, MLIRContext *context) {
+  // Affine maps are MLIR's notation for exactly these.
+  ScopedDiagnosticHandler silent(context, [](Diagnostic &) { return success(); });
+  auto attr = parseAttribute(("affine_map<() -> (" + expression + ")>").str(), context);
+  auto map = dyn_cast_or_null<AffineMapAttr>(attr);
+  if (!map || !map.getValue().isSingleConstant()) {
+    return {};
+  }
+  return Builder(context).getI64IntegerAttr(map.getValue().getSingleConstantResult());
+}
+
+LogicalResult MethodFile::checkDerived(int64_t layers) const {
+  for (const auto &entry : derived) {
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (!parameter(entry.getKey(), layer)) {
+        return emitError(location()) << "expects an integer expression (+, -, *, floordiv, ceildiv, mod) for '"
+                                     << entry.getKey() << "' of method '" << id << "', but got '"
+                                     << expand(entry.getValue(), layer) << "'";
+      }
+    }
+  }
+  return success();
 }
 
 LogicalResult MethodFile::bind(Location at, ArrayRef<std::string> args, int64_t layers) {
@@ -298,10 +352,13 @@ LogicalResult MethodFile::bind(Location at, ArrayRef<std::string> args, int64_t 
     }
     found->second = std::move(parsed);
   }
-  return checkLayers();
+  return success(succeeded(checkLayers()) && succeeded(checkDerived(layers)));
 }
 
 Attribute MethodFile::parameter(StringRef name, int64_t layer) const {
+  if (auto expression = derived.find(name); expression != derived.end()) {
+    return evaluate(expand(expression->second, layer), location().getContext());
+  }
   auto found = values.find(name);
   if (found == values.end()) {
     return {};

@@ -27,7 +27,7 @@ public:
   mlir::Location location() const { return (*module)->getLoc(); }
   mlir::ModuleOp getModule() const { return *module; }
 
-  /// The parameter's value in a layer; null when the method has none of that name.
+  /// The value of a parameter, given or derived, in a layer; null when the method has none of that name.
   mlir::Attribute parameter(llvm::StringRef name, int64_t layer) const;
 
   /// The fields of the cache type that the method needs in a layer, in the assembly of the type; may be empty.
@@ -47,12 +47,15 @@ private:
   llvm::LogicalResult checkFunction(mlir::func::FuncOp function);
   llvm::LogicalResult checkParameters();
   llvm::LogicalResult checkLayers() const;
+  llvm::LogicalResult checkDerived(int64_t layers) const;
   /// `text` with `$name` replaced by the parameter's value.
   std::string expand(llvm::StringRef text, int64_t layer) const;
 
   std::string id;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string cacheText, layersText;
+  /// Arithmetic over parameters, by the name of the parameter that it gives.
+  llvm::StringMap<std::string> derived;
   /// One value, or one for each layer.
   llvm::StringMap<llvm::SmallVector<mlir::Attribute, 1>> values;
 };
