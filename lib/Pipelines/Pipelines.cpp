@@ -64,8 +64,8 @@ void kvc::buildTileStage(OpPassManager &pm, const PipelineOptions &options) {
 void kvc::buildVectorStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createConvertLinearToVectorPass());
   pm.addPass(createConvertTileToVectorPass());
+  // No CSE: in host functions it would make one of two tensors that insert-copies has told apart.
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  pm.addNestedPass<func::FuncOp>(createCSEPass());
 }
 
 void kvc::buildLLVMStage(OpPassManager &pm, const PipelineOptions &options) {
