@@ -58,7 +58,8 @@ constexpr StringRef planOperations[] = {
     "tile.clone",          "tile.rows",           "tile.entries",          "tile.max_rows",        "tile.max_length",
     "tile.make_selection", "kvcache.weight",      "kvcache.fork",          "tensor.empty",         "tensor.dim",
     "tensor.cast",         "tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.extract"};
-constexpr StringRef tileDialects[] = {"func", "tile", "linalg", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
+constexpr StringRef tileDialects[] = {"func",   "tile",  "linalg", "scf",  "memref",
+                                      "vector", "arith", "math",   "llvm", "ub"};
 constexpr StringRef vectorDialects[] = {"func", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
 constexpr StringRef llvmDialects[] = {"llvm"};
 

@@ -1,3 +1,4 @@
+// --kvc-stop-after ends at the contract of a stage.
 // RUN: kvc-opt %s --kvc-stop-after=tile --kvc-target=x86-64-v3 | FileCheck %s --check-prefix=TILE
 // RUN: kvc-opt %s --kvc-stop-after=llvm --kvc-target=x86-64-v3 | FileCheck %s --check-prefix=LLVM
 // RUN: not kvc-opt %s --kvc-stop-after=ptx 2>&1 | FileCheck %s --check-prefix=STAGE

@@ -1,3 +1,4 @@
+// kvc-verify-stage: what stage vector refuses.
 // RUN: kvc-opt %s -split-input-file -verify-diagnostics -pass-pipeline="builtin.module(kvc-verify-stage{stage=vector})"
 
 module attributes {tile.target = "x86-64-v3"} {

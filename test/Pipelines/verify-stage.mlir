@@ -1,3 +1,4 @@
+// kvc-verify-stage: what stage tile refuses.
 // RUN: kvc-opt %s -split-input-file -verify-diagnostics -pass-pipeline="builtin.module(kvc-verify-stage{stage=tile})"
 
 module attributes {tile.target = "x86-64-v3"} {
@@ -11,9 +12,9 @@ module attributes {tile.target = "x86-64-v3"} {
 // -----
 
 module attributes {tile.target = "x86-64-v3"} {
-  func.func private @linalg_is_no_kernel(%x: memref<4xf32>, %item: index) attributes {tile.kernel} {
+  func.func private @tensors_are_not_in_kernels(%item: index) attributes {tile.kernel} {
     // expected-error @below {{is not allowed in a kernel of stage tile}}
-    linalg.exp ins(%x : memref<4xf32>) outs(%x : memref<4xf32>)
+    %x = tensor.empty() : tensor<4xf32>
     return
   }
 }

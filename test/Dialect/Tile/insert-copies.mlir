@@ -1,3 +1,4 @@
+// kvc-insert-copies: value semantics over updates in place.
 // RUN: kvc-opt %s -kvc-insert-copies | FileCheck %s
 
 !kv = !kvcache.cache<heads = 2, dim = 16, page = 4, k = f16, v = f16>

@@ -1,3 +1,4 @@
+// kvc-cpu-place-scratch: large buffers leave the stack.
 // RUN: kvc-opt %s -split-input-file -verify-diagnostics -pass-pipeline="builtin.module(func.func(kvc-cpu-place-scratch{threshold=1024}))" | FileCheck %s
 
 // CHECK-LABEL: func.func private @tiles

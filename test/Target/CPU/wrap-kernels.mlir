@@ -1,6 +1,6 @@
+// kvc-cpu-wrap-kernels: words of the slot array become arguments.
 // RUN: kvc-opt %s -split-input-file -verify-diagnostics -kvc-cpu-wrap-kernels | FileCheck %s
 
-// CHECK-LABEL: func.func private @words.body
 // CHECK-LABEL: llvm.func @words(%arg0: !llvm.ptr, %arg1: i64, %arg2: !llvm.ptr)
 // The matrix: address and one dynamic dimension; then three numbers.
 // CHECK: llvm.getelementptr %arg0[0]
@@ -12,6 +12,7 @@
 // CHECK: llvm.getelementptr %arg0[4]
 // CHECK-NOT: llvm.getelementptr
 // CHECK: call @words.body
+// CHECK: func.func private @words.body
 func.func private @words(%m: memref<?x4xf32>, %f: f32, %i: i32, %n: index, %item: index) attributes {tile.kernel} {
   return
 }
