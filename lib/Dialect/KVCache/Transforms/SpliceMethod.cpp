@@ -331,6 +331,9 @@ LogicalResult kvc::spliceMethod(ModuleOp graph, const MethodOptions &options) {
   if (failed(classes.collect(graph))) {
     return failure();
   }
+  if (classes.sites.empty() && options.method == MethodOptions().method) {
+    return success(); // pipelines ask for the default method whatever the module is
+  }
   if (classes.sites.empty()) {
     return emitError(at) << "expects an attention site (kvcache.attend) for method '" << options.method
                          << "', but got none";

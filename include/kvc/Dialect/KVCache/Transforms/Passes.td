@@ -8,7 +8,8 @@ def SpliceMethodPass : Pass<"kvc-splice-method", "::mlir::ModuleOp"> {
   let summary = "replaces the attention sites of a model by what a KV method does there";
   let description = [{
     A method is a file (docs/adding-a-method.md). Every `kvcache.attend` becomes the body of the method's function for its
-    phase, and the types of the caches get the fields that the method needs; layers that the method does not name get `dense`.
+    phase, and the types of the caches get the fields that the method needs; layers that the method does not name get `dense`. A module without sites stays as it is with
+    `method=dense`; with another method that is an error.
     ```mlir
     %o, %c1 = kvcache.attend %q, %k, %v with %c0 at %b {layer = 0 : i64, phase = "decode", scale = 0.125 : f32} : ...
     ```
