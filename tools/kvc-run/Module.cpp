@@ -212,6 +212,9 @@ static bool runModuleOnDevice(const ModuleRun &run) {
   if (failed(module)) {
     return false;
   }
+  if (!run.weights.empty() && kvc_module_bind_weights(module->get(), run.weights.c_str()) != KVC_OK) {
+    return fail(kvc_last_error_message());
+  }
   std::vector<NpyArray> inputs;
   for (const std::string &file : run.inputs) {
     llvm::Expected<NpyArray> array = readNpy(file);

@@ -17,6 +17,8 @@ struct ModuleRun {
   /// best).
   std::string device = "cpu", target;
   int threads = 0;
+  /// The GGUF file with the tensors of kvcache.weight; empty: the module has none.
+  std::string weights;
   int64_t cachePages = 0;
   /// -1: as many as the batches of the inputs name.
   int64_t sequences = -1;

@@ -120,6 +120,7 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(int64_t(0), int64_t(1) << 31))
       ->capture_default_str();
   module->add_option("--device", run.device, "the device to run on")->capture_default_str();
+  module->add_option("--weights", run.weights, "the GGUF file that the module's weights are in");
   module->add_option("--threads", run.threads, "CPU threads (0: one per CPU that the process may use)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

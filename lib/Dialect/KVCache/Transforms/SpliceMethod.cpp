@@ -335,6 +335,10 @@ LogicalResult kvc::spliceMethod(ModuleOp graph, const MethodOptions &options) {
     return success(); // pipelines ask for the default method whatever the module is
   }
   if (classes.sites.empty()) {
+    // A module that speaks of caches itself has no site, and needs no method.
+    if (options.method == "dense") {
+      return success();
+    }
     return emitError(at) << "expects an attention site (kvcache.attend) for method '" << options.method
                          << "', but got none";
   }
