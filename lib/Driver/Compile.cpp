@@ -47,6 +47,11 @@ static std::string enableReproducer(PassManager &pm, const std::string &folder) 
   return path.str().str();
 }
 
+LogicalResult kvc::applyMethod(ModuleOp module, const MethodOptions &options) {
+  bool hasSites = module.walk([](kvcache::AttendOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  return hasSites || options.method != MethodOptions().method ? spliceMethod(module, options) : success();
+}
+
 OwningOpRef<ModuleOp> kvc::lowerToStage(ModuleOp module, const Target &target, Stage stage,
                                         const CompileOptions &options) {
   OwningOpRef<ModuleOp> copy = module.clone();

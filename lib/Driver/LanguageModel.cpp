@@ -26,7 +26,9 @@ Result<std::string> kvc::cacheFields(std::string_view spelling, int64_t page) {
   StringRef kv(spelling.data(), spelling.size());
   std::string fields;
   bool isKivi = kv.starts_with("kivi-");
-  if (llvm::is_contained(plain, kv)) {
+  if (kv.empty()) {
+    fields = "k = f16, v = f16";
+  } else if (llvm::is_contained(plain, kv)) {
     fields = ("k = " + kv + ", v = " + kv).str();
   } else if (kv == "kivi-int4" || kv == "kivi-int2") {
     StringRef format = kv.drop_front(5);
@@ -99,6 +101,19 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOp
     return diagnostics.status(StatusCode::unsupported);
   }
   KVC_ASSIGN_OR_RETURN(model->modelFacts, factsOf(*module));
+  MethodOptions method{options.method, options.methodArgs, {}, {}};
+  if (!options.kv.empty()) {
+    method.chosen = {"k", "v"};
+    if (llvm::StringRef(options.kv).starts_with("kivi-")) {
+      method.chosen.push_back("residual");
+    }
+  }
+  if (options.page) {
+    method.chosen.push_back("page");
+  }
+  if (failed(applyMethod(*module, method))) {
+    return diagnostics.status(StatusCode::invalidArgument);
+  }
   CompileOptions compile;
   if (!options.target.empty()) {
     compile.targets.push_back(options.target);

@@ -2,7 +2,6 @@
 #include "kvc/Pipelines/Pipelines.h"
 
 #include "kvc/Conversion/Passes.h"
-#include "kvc/Dialect/KVCache/Transforms/Passes.h"
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 #include "kvc/Target/CPU/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -47,7 +46,6 @@ StringRef kvc::nameOf(Stage stage) {
 
 void kvc::buildKVCacheStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createSetTargetPass({options.target}));
-  pm.addPass(createSpliceMethodPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }

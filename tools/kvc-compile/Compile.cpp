@@ -58,6 +58,10 @@ bool kvc::runCompile(const CompileRun &run) {
     return fail("expects a valid module in " + run.file);
   }
 
+  if (failed(applyMethod(*module, {run.method, run.methodArgs, {}, {}}))) {
+    return false;
+  }
+
   CompileOptions options;
   options.targets = run.targets;
   options.reproducerFolder = run.reproducerFolder;

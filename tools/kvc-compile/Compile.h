@@ -14,6 +14,8 @@ struct CompileRun {
   std::string cacheFolder;
   bool noCache = false;
   std::string reproducerFolder;
+  std::string method = "dense";
+  std::vector<std::string> methodArgs;
 };
 
 /// Runs it; false after an error, which is on stderr.

@@ -181,6 +181,9 @@ static FailureOr<runtime::ModuleHandle> loadModule(const ModuleRun &run, kvc_dev
   if (!source) {
     return fail("expects a valid module in " + run.file), failure();
   }
+  if (failed(applyMethod(*source, {}))) {
+    return failure();
+  }
   CompileOptions options;
   if (!run.target.empty()) {
     options.targets.push_back(run.target);

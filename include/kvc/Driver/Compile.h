@@ -6,6 +6,7 @@
 #ifndef KVC_DRIVER_COMPILE_H
 #define KVC_DRIVER_COMPILE_H
 
+#include "kvc/Dialect/KVCache/Transforms/Method.h"
 #include "kvc/Pipelines/Pipelines.h"
 #include "kvc/Target/Backend.h"
 
@@ -25,6 +26,10 @@ struct CompileOptions {
 /// The rows of `names`, or the best target of this machine where there are none. Fails after a diagnostic at
 /// `location`.
 llvm::FailureOr<std::vector<const Target *>> selectTargets(mlir::Location location, llvm::ArrayRef<std::string> names);
+
+/// Splices a method into a module with attention sites, as imported models are; a module without sites stays as it is
+/// when the method is dense.
+llvm::LogicalResult applyMethod(mlir::ModuleOp module, const MethodOptions &options);
 
 /// A copy of `module` brought to a stage for a target; null after a diagnostic.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToStage(mlir::ModuleOp module, const Target &target, Stage stage,

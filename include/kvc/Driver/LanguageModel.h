@@ -21,9 +21,13 @@ namespace kvc {
 struct LanguageModelOptions {
   std::string path;
   /// f16, bf16, f32, int8, int4, int2, kivi-int4, kivi-int2, or K=FORMAT,V=FORMAT.
-  std::string kv = "f16";
+  /// Empty: what the method needs, else f16.
+  std::string kv;
   /// Slots of a page; 0: 16, and 32 for kivi-*.
   int64_t page = 0;
+  /// KV method: a name, or a file; and values of its parameters, k=v.
+  std::string method = "dense";
+  std::vector<std::string> methodArgs;
   std::string device = "cpu";
   /// 0: one per CPU that the process may use.
   int threads = 0;
