@@ -25,21 +25,24 @@ namespace fs = llvm::sys::fs;
 //===----------------------------------------------------------------------===//
 
 std::vector<std::string> kvc::getMethodFolders() {
-  // The program or the library that this code is part of.
+  void *here = reinterpret_cast<void *>(&getMethodFolders);
+  // The program, and the library that this code is part of (a Python package); for a program dladdr gives argv[0] only.
+  std::vector<std::string> files{fs::getMainExecutable(nullptr, here)};
   Dl_info info;
-  SmallString<256> self;
-  if (!dladdr(reinterpret_cast<void *>(&getMethodFolders), &info) || fs::real_path(info.dli_fname, self)) {
-    return {};
+  SmallString<256> library;
+  if (dladdr(here, &info) && !fs::real_path(info.dli_fname, library) && library != files[0]) {
+    files.push_back(std::string(library));
   }
   std::vector<std::string> folders;
-  // Installed: bin/ or lib/ beside share/; built: build/bin or build/lib in the source tree; a Python package: beside
-  // it.
-  for (StringRef relative : {"../share/kvc/methods", "../../methods", "methods"}) {
-    SmallString<256> folder = path::parent_path(self);
-    path::append(folder, relative);
-    path::remove_dots(folder, /*remove_dot_dot=*/true);
-    if (fs::is_directory(folder)) {
-      folders.push_back(std::string(folder));
+  for (StringRef file : files) {
+    // Installed: bin/ or lib/ beside share/; built: build/bin or build/lib in the source tree; a package: beside it.
+    for (StringRef relative : {"../share/kvc/methods", "../../methods", "methods"}) {
+      SmallString<256> folder = path::parent_path(file);
+      path::append(folder, relative);
+      path::remove_dots(folder, /*remove_dot_dot=*/true);
+      if (fs::is_directory(folder)) {
+        folders.push_back(std::string(folder));
+      }
     }
   }
   return folders;

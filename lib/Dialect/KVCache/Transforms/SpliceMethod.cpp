@@ -332,13 +332,9 @@ LogicalResult kvc::spliceMethod(ModuleOp graph, const MethodOptions &options) {
     return failure();
   }
   if (classes.sites.empty() && options.method == MethodOptions().method) {
-    return success(); // pipelines ask for the default method whatever the module is
+    return success(); // a module that speaks of caches itself: pipelines ask for the default method anyway
   }
   if (classes.sites.empty()) {
-    // A module that speaks of caches itself has no site, and needs no method.
-    if (options.method == "dense") {
-      return success();
-    }
     return emitError(at) << "expects an attention site (kvcache.attend) for method '" << options.method
                          << "', but got none";
   }
