@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Conformance.h"
 
+#include <random>
+
 namespace kvc::cts {
 namespace {
 
@@ -264,6 +266,125 @@ TEST_P(Caches, ClonesKeepTheOldValue) {
   EXPECT_EQ(c.statistics().pages_used, 1);
 }
 
+// --- Random operations against a model ---------------------------------------
+
+/// What a sequence should hold.
+using Rows = std::vector<float>;
+
+class RandomOperations : public Conformance {
+protected:
+  void runSeed(uint64_t seed, size_t spec, const std::string &suffix) {
+    std::mt19937_64 random(seed);
+    auto below = [&](uint64_t n) { return int64_t(random() % n); };
+    constexpr int32_t sequences = 5;
+    constexpr int64_t maxLength = 40, pages = 24, tails = 6;
+    std::vector<Cache> caches;
+    std::vector<std::vector<Rows>> models;
+    caches.push_back(cache(spec, sequences, maxLength, pages, tails));
+    models.emplace_back(sequences);
+    for (int step = 0; step < 150; ++step) {
+      size_t which = size_t(below(caches.size()));
+      Cache &c = caches[which];
+      std::vector<Rows> &model = models[which];
+      int32_t a = int32_t(below(sequences)), b = int32_t(below(sequences));
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", step " + std::to_string(step));
+      switch (below(8)) {
+      case 0:
+      case 1:
+      case 2: {
+        std::vector<int32_t> who{a}, counts{int32_t(below(12))};
+        if (b != a) {
+          who.push_back(b);
+          counts.push_back(int32_t(below(5)));
+        }
+        try {
+          append(("append" + suffix).c_str(), c, who, counts, float(step % 7));
+        } catch (const Error &error) {
+          // Full: nothing may have changed, which the sums below show.
+          ASSERT_TRUE(error.status() == KVC_EXHAUSTED || error.status() == KVC_OUT_OF_RANGE) << error.what();
+          break;
+        }
+        float value = float(step % 7);
+        for (size_t i = 0; i < who.size(); ++i) {
+          for (int32_t row = 0; row < counts[i]; ++row) {
+            model[size_t(who[i])].push_back(value++);
+          }
+        }
+        break;
+      }
+      case 3:
+        if (a != b) {
+          c.fork(a, b);
+          model[size_t(b)] = model[size_t(a)];
+        }
+        break;
+      case 4: {
+        int64_t length = below(maxLength);
+        try {
+          c.truncate(a, length);
+        } catch (const Error &error) {
+          ASSERT_TRUE(error.status() == KVC_UNSUPPORTED || error.status() == KVC_EXHAUSTED) << error.what();
+          break;
+        }
+        model[size_t(a)].resize(std::min(model[size_t(a)].size(), size_t(length)));
+        break;
+      }
+      case 5:
+        c.clear(a);
+        model[size_t(a)].clear();
+        break;
+      case 6:
+        if (caches.size() < 3) {
+          caches.push_back(c.clone());
+          models.push_back(models[which]);
+        }
+        break;
+      default:
+        if (caches.size() > 1) {
+          caches.erase(caches.begin() + ptrdiff_t(which));
+          models.erase(models.begin() + ptrdiff_t(which));
+        }
+        break;
+      }
+      for (size_t k = 0; k < caches.size(); ++k) {
+        int32_t sequence = int32_t(below(sequences));
+        const Rows &rows = models[k][size_t(sequence)];
+        ASSERT_EQ(caches[k].length(sequence), int64_t(rows.size()));
+        ASSERT_EQ(caches[k].position(sequence), int64_t(rows.size()));
+        ASSERT_EQ(sum(("sum" + suffix).c_str(), caches[k], sequence),
+                  4 * std::accumulate(rows.begin(), rows.end(), 0.0f));
+      }
+    }
+    for (Cache &c : caches) {
+      for (int32_t sequence = 0; sequence < sequences; ++sequence) {
+        c.clear(sequence);
+      }
+    }
+    kvc_cache_statistics_t statistics = caches[0].statistics();
+    EXPECT_EQ(statistics.pages_used, 0);
+    EXPECT_EQ(statistics.tails_used, 0);
+    EXPECT_EQ(statistics.bytes_used, 0);
+  }
+  int rounds() const { return std::getenv("KVC_LONG_TESTS") ? 300 : 12; }
+};
+KVC_INSTANTIATE_FOR_DEVICES(RandomOperations);
+
+TEST_P(RandomOperations, AgreeWithAModelWithoutATail) {
+  for (int seed = 0; seed < rounds(); ++seed) {
+    runSeed(uint64_t(seed), 0, "");
+  }
+}
+TEST_P(RandomOperations, AgreeWithAModelWithATail) {
+  for (int seed = 0; seed < rounds(); ++seed) {
+    runSeed(uint64_t(seed), 1, "_sealed");
+  }
+}
+TEST_P(RandomOperations, AgreeWithAModelThatCannotOpenSealedSlots) {
+  for (int seed = 0; seed < rounds(); ++seed) {
+    runSeed(uint64_t(seed), 2, "_rigid");
+  }
+}
+
 // --- Tables ----------------------------------------------------------------
 
 struct Tables {
@@ -364,8 +485,7 @@ protected:
     BatchHandle batch = context.batch({sequence}, {rows});
     std::vector<float> data(size_t(rows) * 4, value);
     std::vector<int64_t> dims{rows, 4};
-    return context
-        .call(module->function("layers"), {Argument::batch(batch.get()), Argument::tensor(data.data(), dims)}, 1)[0]
+    return context.call("layers", {Argument::batch(batch.get()), Argument::tensor(data.data(), dims)})[0]
         .copy<float>()[0];
   }
 };
@@ -415,7 +535,7 @@ TEST_P(Contexts, RefusesFunctionsOfOtherShape) {
   std::vector<int64_t> dims{0, 4};
   Argument rows = Argument::tensor(static_cast<const float *>(nullptr), dims);
   expectError(KVC_INVALID_ARGUMENT, "expects 1 caches, but the context has 2",
-              [&] { c.call(module->function("append"), {Argument::batch(batch.get()), rows}, 0); });
+              [&] { c.call("append", {Argument::batch(batch.get()), rows}); });
   expectError(KVC_INVALID_ARGUMENT, "with cache arguments", [&] { Context(*module, "scale", {0, 1, 10, 0, 0}); });
 }
 

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Conformance.h"
 
+#include <cstdlib>
+
 namespace kvc::cts {
 namespace {
 
@@ -77,6 +79,7 @@ TEST_P(Misuse, NullHandles) {
   expectStatus(kvc_value_real(nullptr, &f), invalid, null);
   expectStatus(kvc_value_cache(nullptr, &c), invalid, null);
   expectStatus(kvc_context_create(nullptr, 0, &options, &x), invalid, null);
+  expectStatus(kvc_context_module(nullptr, &m), invalid, null);
   expectStatus(kvc_context_cache(nullptr, 0, &c), invalid, null);
   expectStatus(kvc_sequence_create(nullptr, &s), invalid, null);
   expectStatus(kvc_sequence_free(nullptr, 0), invalid, null);
@@ -200,6 +203,37 @@ TEST_P(Misuse, Calls) {
   expectError(KVC_INVALID_ARGUMENT, "expects a value that is a real number", [&] { results[0].real(); });
   // A batch made before an append says where its rows were to go; the length is checked, not the position.
   EXPECT_EQ(Cache(results[0].cache()).length(0), 2);
+}
+
+/// Sets a variable for the life of the object.
+class Variable {
+public:
+  Variable(const char *name, const char *value) : name(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name); }
+
+private:
+  const char *name;
+};
+
+TEST_P(Misuse, Environment) {
+  std::vector<uint8_t> bytes = test::sealed(test::testModule());
+  auto load = [&] { Module::load(Device(GetParam().c_str(), 1), bytes.data(), bytes.size()); };
+  load();
+  {
+    Variable target("KVC_TARGET", "z80");
+    expectError(KVC_NOT_FOUND, "expects target 'z80' in the artifact", load);
+  }
+#if defined(__x86_64__)
+  if (GetParam() == "cpu") {
+    Variable level("KVC_CPU", "x86-64");
+    expectError(KVC_UNSUPPORTED,
+                "target 'x86-64-v3' expects an x86-64 CPU with AVX2, FMA, F16C and BMI2, but got x86-64", load);
+  }
+  if (GetParam() == "cpu") {
+    Variable level("KVC_CPU", "vax");
+    expectError(KVC_INVALID_ARGUMENT, "'vax'", load);
+  }
+#endif
 }
 
 TEST_P(Misuse, Artifacts) {

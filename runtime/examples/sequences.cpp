@@ -16,13 +16,13 @@ namespace rt = kvc::runtime;
 
 namespace {
 
-void step(rt::Context &context, size_t function, const std::vector<int32_t> &sequences,
+void step(rt::Context &context, const char *function, const std::vector<int32_t> &sequences,
           const std::vector<int32_t> &counts) {
   rt::BatchHandle batch = context.batch(sequences, counts);
   int64_t rows = std::accumulate(counts.begin(), counts.end(), int64_t(0));
   std::vector<float> data(size_t(rows) * 4, 1.0f);
   std::vector<int64_t> dims{rows, 4};
-  auto results = context.call(function, {rt::Argument::batch(batch.get()), rt::Argument::tensor(data.data(), dims)}, 1);
+  auto results = context.call(function, {rt::Argument::batch(batch.get()), rt::Argument::tensor(data.data(), dims)});
   for (float value : results[0].copy<float>()) {
     std::cout << value << ' ';
   }
@@ -30,11 +30,10 @@ void step(rt::Context &context, size_t function, const std::vector<int32_t> &seq
   std::cout << "| " << statistics.pages_used << " pages, " << statistics.bytes_used << " bytes\n";
 }
 
-int run(const char *path, const char *name) {
+int run(const char *path, const char *function) {
   rt::Device device("cpu", /*threads=*/2);
   rt::Module module = rt::Module::load(device, path);
-  rt::Context context(module, name, {.sequences = 4, .max_length = 1024});
-  size_t function = module.function(name);
+  rt::Context context(module, function, {.sequences = 4, .max_length = 1024});
 
   int32_t first = context.create(), second = context.create();
   step(context, function, {first, second}, {10, 3}); // prefill of two prompts

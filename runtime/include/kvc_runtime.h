@@ -302,6 +302,8 @@ KVC_API kvc_status_t kvc_value_cache(const kvc_value_t *value, kvc_cache_t **cac
 KVC_API kvc_status_t kvc_context_create(kvc_module_t *module, size_t function, const kvc_cache_options_t *options,
                                         kvc_context_t **context);
 KVC_API void kvc_context_release(kvc_context_t *context);
+/* Another reference to the module. */
+KVC_API kvc_status_t kvc_context_module(kvc_context_t *context, kvc_module_t **module);
 
 KVC_API size_t kvc_context_cache_count(const kvc_context_t *context);
 /* Another reference to the cache of layer `index`. */

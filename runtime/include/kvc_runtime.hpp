@@ -277,6 +277,9 @@ public:
     kvc_context_t *context;
     check(kvc_context_create(module.get(), module.function(function), &options, &context));
     handle.reset(context);
+    kvc_module_t *reference;
+    check(kvc_context_module(get(), &reference));
+    owner.reset(reference);
   }
   kvc_context_t *get() const { return handle.get(); }
 
@@ -308,16 +311,25 @@ public:
     check(kvc_context_get_statistics(get(), &statistics));
     return statistics;
   }
-  /// Caches among the results are left out.
-  std::vector<Value> call(size_t function, const std::vector<Argument> &arguments, size_t results) {
-    std::vector<kvc_value_t *> values(results);
+  /// `arguments` without the caches; caches among the results are left out.
+  std::vector<Value> call(const char *name, const std::vector<Argument> &arguments) {
+    size_t function, ports, count = 0;
+    check(kvc_module_find_function(owner.get(), name, &function));
+    check(kvc_module_result_count(owner.get(), function, &ports));
+    for (size_t i = 0; i < ports; ++i) {
+      kvc_port_t port;
+      check(kvc_module_result(owner.get(), function, i, &port));
+      count += port.kind != KVC_CACHE;
+    }
+    std::vector<kvc_value_t *> values(count);
     std::vector<kvc_argument_t> plain(arguments.begin(), arguments.end());
-    check(kvc_context_call(get(), function, plain.data(), plain.size(), values.data(), results));
+    check(kvc_context_call(get(), function, plain.data(), plain.size(), values.data(), count));
     return {values.begin(), values.end()};
   }
 
 private:
   ContextHandle handle;
+  ModuleHandle owner;
 };
 
 #endif // __cpp_exceptions

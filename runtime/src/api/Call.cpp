@@ -249,6 +249,18 @@ kvc_status_t kvc_context_create(kvc_module_t *module, size_t function, const kvc
 
 void kvc_context_release(kvc_context_t *context) { delete context; }
 
+kvc_status_t kvc_context_module(kvc_context_t *context, kvc_module_t **module) {
+  if (module) {
+    *module = nullptr;
+  }
+  return guarded([&]() -> Status {
+    KVC_REQUIRE(context);
+    KVC_REQUIRE(module);
+    *module = new kvc_module(context->context->module());
+    return {};
+  });
+}
+
 size_t kvc_context_cache_count(const kvc_context_t *context) { return context ? context->context->caches().size() : 0; }
 
 kvc_status_t kvc_context_cache(kvc_context_t *context, size_t index, kvc_cache_t **cache) {

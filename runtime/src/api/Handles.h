@@ -17,8 +17,10 @@ struct kvc_device {
   std::shared_ptr<kvc::rt::Device> device;
 };
 struct kvc_module {
+  explicit kvc_module(std::shared_ptr<kvc::rt::Module> given)
+      : module(std::move(given)), target(module->targetName()), provenance(module->provenance()) {}
   std::shared_ptr<kvc::rt::Module> module;
-  std::string target, provenance;
+  std::string target, provenance; // for C: with a terminator
 };
 struct kvc_cache {
   std::shared_ptr<kvc::rt::Module> module;

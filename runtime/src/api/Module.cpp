@@ -57,12 +57,9 @@ kvc_status_t load(kvc_device_t *device, const kvc_module_options_t *options, kvc
     }
     KVC_ASSIGN_OR_RETURN(kvc_module_options_t given, readOptions(options, "module options"));
     KVC_ASSIGN_OR_RETURN(artifact::Artifact artifact, open(source, size));
-    auto handle = std::make_unique<kvc_module>();
-    KVC_ASSIGN_OR_RETURN(handle->module,
+    KVC_ASSIGN_OR_RETURN(std::shared_ptr<rt::Module> loaded,
                          rt::Module::create(device->device, std::move(artifact), given.target ? given.target : ""));
-    handle->target = handle->module->targetName();
-    handle->provenance = handle->module->provenance();
-    *out = handle.release();
+    *out = new kvc_module(std::move(loaded));
     return {};
   });
 }
