@@ -243,7 +243,7 @@ Status Cache::reserveAppendLocked(const Batch &batch) {
   return {};
 }
 
-Status Cache::reserveRewriteLocked(const Batch &batch) {
+Status Cache::checkRewriteLocked(const Batch &batch) const {
   KVC_RETURN_IF_ERROR(checkBatchLocked(batch));
   Demand pages(cachePool->pages), tails(cachePool->tails);
   Status status;
@@ -261,7 +261,12 @@ Status Cache::reserveRewriteLocked(const Batch &batch) {
   });
   KVC_RETURN_IF_ERROR(status);
   KVC_RETURN_IF_ERROR(pages.check("pages", cacheSpec->name));
-  KVC_RETURN_IF_ERROR(tails.check("tails", cacheSpec->name));
+  return tails.check("tails", cacheSpec->name);
+}
+
+Status Cache::reserveRewriteLocked(const Batch &batch) {
+  KVC_RETURN_IF_ERROR(checkRewriteLocked(batch));
+  Status status;
   auto own = [&](BlockPool &pool, int32_t &block) {
     if (Result<int32_t> unique = pool.makeUnique(block); unique.ok()) {
       block = *unique;

@@ -64,8 +64,9 @@ public:
 
   // The steps of a plan. `Locked`: the caller holds pool().mutex.
 
-  /// What reserveAppendLocked would fail with, without changing anything.
+  /// What the reservations would fail with, without changing anything.
   Status checkAppendLocked(const Batch &batch) const;
+  Status checkRewriteLocked(const Batch &batch) const;
   Status reserveAppendLocked(const Batch &batch);
   Status reserveRewriteLocked(const Batch &batch);
   Status releaseLocked(const Batch &batch);

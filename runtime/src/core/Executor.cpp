@@ -284,10 +284,13 @@ private:
     std::set<uint32_t> seen;
     for (size_t i = 0; i < sizeOfVector(function.steps()); ++i) {
       const fb::Reserve *reserve = function.steps()->Get(i)->action_as_Reserve();
-      if (reserve && reserve->mode() == fb::ReserveMode::append && values[reserve->cache()].cache &&
-          seen.insert(reserve->cache()).second) {
-        KVC_RETURN_IF_ERROR(values[reserve->cache()].cache->checkAppendLocked(*values[reserve->batch()].batch));
+      if (!reserve || !values[reserve->cache()].cache || !seen.insert(reserve->cache()).second) {
+        continue;
       }
+      const Cache &cache = *values[reserve->cache()].cache;
+      const Batch &batch = *values[reserve->batch()].batch;
+      KVC_RETURN_IF_ERROR(reserve->mode() == fb::ReserveMode::append ? cache.checkAppendLocked(batch)
+                                                                     : cache.checkRewriteLocked(batch));
     }
     return {};
   }
@@ -540,11 +543,13 @@ private:
       return dispatch(*step.action_as_Dispatch());
     case fb::Action::Reserve: {
       const fb::Reserve &reserve = *step.action_as_Reserve();
-      changed = true;
       Cache &cache = *values[reserve.cache()].cache;
       const Batch &batch = *values[reserve.batch()].batch;
-      return reserve.mode() == fb::ReserveMode::append ? cache.reserveAppendLocked(batch)
-                                                       : cache.reserveRewriteLocked(batch);
+      KVC_RETURN_IF_ERROR(reserve.mode() == fb::ReserveMode::append ? cache.reserveAppendLocked(batch)
+                                                                    : cache.reserveRewriteLocked(batch));
+      // A reservation that fails has at most replaced shared pages by copies.
+      changed = true;
+      return {};
     }
     case fb::Action::Release:
       changed = true;
