@@ -1,0 +1,45 @@
+//===- Compare.h - When a result equals the oracle's ------------*- C++ -*-===//
+//
+// Rules. Shapes are equal. Where the oracle has NaN, the result has NaN (any payload); where it has an infinity, the
+// same infinity; elsewhere a finite number. Finite numbers are measured three ways against one row of the table.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_TEST_DIFFERENTIAL_COMPARE_H
+#define KVC_TEST_DIFFERENTIAL_COMPARE_H
+
+#include "Module.h"
+
+#include "kvc/Reference/Datum.h"
+#include "kvc_runtime.h"
+
+namespace kvc::differential {
+
+/// Largest errors. `relative` is that of an element against the larger of it and the tensor's root mean square;
+/// `rms` is the root mean square of the errors against that of the tensor.
+struct Errors {
+  double relative = 0, absolute = 0, rms = 0;
+  int64_t elements = 0;
+
+  void merge(const Errors &other);
+};
+
+/// A row of the table of tolerances: what a stored format may do to a kind of result when sums are kept in f32.
+struct Tolerance {
+  llvm::StringLiteral result, storage;
+  Errors bound;
+};
+llvm::ArrayRef<Tolerance> getTolerances();
+
+/// The row for a result of a configuration.
+const Tolerance &toleranceOf(const Config &config, ResultKind kind);
+
+/// What is wrong with a result; empty when nothing is.
+struct Comparison {
+  std::string failure;
+  Errors errors;
+};
+Comparison compare(const reference::Tensor &want, const kvc_tensor_t &got, const Tolerance &tolerance);
+
+} // namespace kvc::differential
+
+#endif // KVC_TEST_DIFFERENTIAL_COMPARE_H

@@ -1,0 +1,87 @@
+//===- Kernel.cpp - A compiled module beside the oracle's -----------------===//
+#include "Kernel.h"
+
+#include "kvc/InitAll.h"
+#include "kvc/Target/Artifact.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::differential;
+
+Compiler::Compiler() : context(MLIRContext::Threading::DISABLED) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      llvm::raw_string_ostream(errors) << (errors.empty() ? "" : "; ") << diagnostic;
+    }
+    return success();
+  });
+}
+
+OwningOpRef<ModuleOp> Compiler::parse(StringRef text) { return parseSourceString<ModuleOp>(text, &context); }
+
+OwningOpRef<ModuleOp> Compiler::lower(ModuleOp module, const Target &target) {
+  return lowerToStage(module, target, Stage::Vector, CompileOptions());
+}
+
+FailureOr<std::vector<uint8_t>> Compiler::assemble(ModuleOp lowered, const Target &target,
+                                                   const std::string &cacheFolder) {
+  BackendOptions options;
+  options.cacheFolder = cacheFolder;
+  FailureOr<TargetCode> code = getBackend(target).compile(lowered, target, options);
+  if (failed(code)) {
+    return failure();
+  }
+  ArtifactBuilder artifact;
+  if (failed(artifact.addTarget(lowered, target, *code))) {
+    return failure();
+  }
+  return artifact.finish(lowered.getLoc(), "differential test");
+}
+
+bool differential::isMissingLowering(StringRef message) { return message.contains("has no lowering"); }
+
+std::string differential::refusalOf(Compiler &compiler, const Module &module) {
+  // Not visible in types: the oracle finds it when it runs.
+  if (module.meaning.window && module.config[AxisMask].contains("tree")) {
+    return "docs/spec/cache-semantics.md: a tree mask over a ring is an error";
+  }
+  compiler.take();
+  return compiler.parse(module.text()) ? "" : compiler.take();
+}
+
+std::unique_ptr<Kernel> differential::compile(Compiler &compiler, const Config &config, const KernelOptions &options) {
+  auto kernel = std::make_unique<Kernel>(config);
+  auto stop = [&](Outcome outcome, std::string message) {
+    kernel->outcome = outcome;
+    kernel->message = std::move(message);
+    return std::move(kernel);
+  };
+  compiler.take();
+  kernel->ir = compiler.parse(kernel->module.text());
+  if (!kernel->ir) {
+    return stop(Outcome::RefusedByVerifier, compiler.take());
+  }
+  const Target *target = getHostTarget();
+  if (!target) {
+    return stop(Outcome::Failed, "expects a machine that one of the targets fits");
+  }
+  OwningOpRef<ModuleOp> lowered = compiler.lower(*kernel->ir, *target);
+  if (!lowered) {
+    std::string message = compiler.take();
+    return stop(isMissingLowering(message) ? Outcome::NotLowered : Outcome::Failed, message);
+  }
+  if (options.mutation) {
+    options.mutation(*lowered);
+  }
+  FailureOr<std::vector<uint8_t>> bytes = compiler.assemble(*lowered, *target, options.cacheFolder);
+  if (failed(bytes)) {
+    return stop(Outcome::Failed, compiler.take());
+  }
+  kernel->artifact = std::move(*bytes);
+  return stop(Outcome::Ready, "");
+}

@@ -1,0 +1,76 @@
+//===- Kernel.h - A compiled module beside the oracle's ---------*- C++ -*-===//
+#ifndef KVC_TEST_DIFFERENTIAL_KERNEL_H
+#define KVC_TEST_DIFFERENTIAL_KERNEL_H
+
+#include "Module.h"
+
+#include "kvc/Driver/Compile.h"
+#include "kvc/Reference/Reference.h"
+#include "kvc_runtime.hpp"
+#include "mlir/IR/MLIRContext.h"
+
+namespace kvc::differential {
+
+/// Changes a module after all lowerings and before code generation: a compiler broken on purpose.
+using Mutation = std::function<void(mlir::ModuleOp)>;
+
+/// MLIR with diagnostics as text.
+class Compiler {
+public:
+  Compiler();
+
+  mlir::MLIRContext context;
+  /// Diagnostics since the last `take`.
+  std::string take() { return std::exchange(errors, ""); }
+
+  /// Null when the verifier refuses the text.
+  mlir::OwningOpRef<mlir::ModuleOp> parse(llvm::StringRef text);
+  /// Null when a lowering fails.
+  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, const Target &target);
+  /// The artifact of a lowered module.
+  llvm::FailureOr<std::vector<uint8_t>> assemble(mlir::ModuleOp lowered, const Target &target,
+                                                 const std::string &cacheFolder);
+
+private:
+  std::string errors;
+};
+
+/// How far a kernel came.
+enum class Outcome {
+  Ready,
+  RefusedByVerifier,
+  NotLowered, // the compiler says that there is no lowering
+  Failed,     // anything else
+};
+
+/// One configuration, ready to run.
+struct Kernel {
+  explicit Kernel(const Config &config) : module(config) {}
+
+  Module module;
+  mlir::OwningOpRef<mlir::ModuleOp> ir; // for the oracle
+  std::vector<uint8_t> artifact;
+  /// On the device with one thread, with two; loaded when first needed.
+  runtime::ModuleHandle code[2];
+
+  Outcome outcome = Outcome::Failed;
+  std::string message;
+};
+
+struct KernelOptions {
+  std::string cacheFolder;
+  Mutation mutation;
+};
+
+/// Compiles a configuration for the machine.
+std::unique_ptr<Kernel> compile(Compiler &compiler, const Config &config, const KernelOptions &options);
+
+/// Why a module cannot be; empty when it can.
+std::string refusalOf(Compiler &compiler, const Module &module);
+
+/// Whether a message says that something is left to do, not that it went wrong.
+bool isMissingLowering(llvm::StringRef message);
+
+} // namespace kvc::differential
+
+#endif // KVC_TEST_DIFFERENTIAL_KERNEL_H

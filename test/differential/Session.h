@@ -1,0 +1,85 @@
+//===- Session.h - One run of a kernel --------------------------*- C++ -*-===//
+//
+// A run is a sequence of calls on one set of caches, on the device and on the oracle side by side; every result is
+// compared. The pools of the device's caches are full of garbage before the first call.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_TEST_DIFFERENTIAL_SESSION_H
+#define KVC_TEST_DIFFERENTIAL_SESSION_H
+
+#include "Compare.h"
+#include "Kernel.h"
+
+#include "kvc/Support/Npy.h"
+
+namespace kvc::differential {
+
+/// Worst errors by the row of the table of tolerances.
+using ErrorTable = std::map<const Tolerance *, Errors>;
+
+/// The arguments of a call that are no caches.
+struct CallArguments {
+  reference::Batch batch;
+  std::map<Role, NpyArray> arrays;
+};
+
+class Session {
+public:
+  /// Both must outlive the session; `code` is the kernel's artifact on a device.
+  Session(Kernel &kernel, kvc_device_t *device, kvc_module_t *code, const CaseId &id, reference::Evaluator &oracle);
+
+  /// Empty when all results are right.
+  std::string run();
+
+  ErrorTable errors;
+  /// A hash of all bits that the device returned.
+  uint64_t bits = 0xcbf29ce484222325;
+  /// What was called, in order.
+  std::vector<std::pair<const Function *, CallArguments>> calls;
+
+private:
+  using Rows = std::vector<int64_t>; // by sequence; -1: not in the batch
+
+  std::string createCaches();
+  void program();
+  void step(Rows rows);
+  void change();
+  void dump();
+  void call(FunctionKind kind, const reference::Batch &batch);
+
+  reference::Batch batchOf(const Rows &rows, bool prefix = false);
+  CallArguments argumentsOf(const Function &function, const reference::Batch &batch);
+  NpyArray arrayOf(Role role, const Function &function, const reference::Batch &batch, int64_t denseSlots);
+  NpyArray normal(llvm::ArrayRef<int64_t> shape);
+  /// Slots of the longest table of a batch after the function's append, if it has one.
+  int64_t longest(const Function &function, const reference::Batch &batch) const;
+  std::string callOracle(const Function &function, const CallArguments &arguments,
+                         llvm::SmallVector<reference::Datum> &results);
+  std::string callDevice(const Function &function, const CallArguments &arguments,
+                         std::vector<runtime::ValueHandle> &results);
+
+  Kernel &kernel;
+  kvc_device_t *device;
+  kvc_module_t *code;
+  const CaseId &id;
+  const Meaning &meaning;
+  reference::Evaluator &oracle;
+  mlir::func::FuncOp functionOf(const Function &function);
+  Random random;
+  std::string failure;
+
+  static constexpr int64_t sequences = 3;
+  int64_t capacity = 0;
+  /// The position of the next token of each sequence.
+  std::vector<int64_t> clock = std::vector<int64_t>(sequences), prefixClock = clock;
+  reference::Datum cache, prefix;
+  runtime::CacheHandle deviceCache, devicePrefix;
+};
+
+/// One function that does all calls of a session, `case`, and the files of its arguments for `kvc-run module`: writes
+/// case.mlir, NAME.npy and command.txt into a folder.
+llvm::Error writeCase(const Kernel &kernel, const Session &session, const CaseId &id, llvm::StringRef folder);
+
+} // namespace kvc::differential
+
+#endif // KVC_TEST_DIFFERENTIAL_SESSION_H

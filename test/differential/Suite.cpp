@@ -1,0 +1,575 @@
+//===- Suite.cpp - The differential suite and its report ------------------===//
+#include "Suite.h"
+
+#include "Covering.h"
+#include "Mutants.h"
+#include "Session.h"
+#include "Worker.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+#include <unistd.h>
+
+using namespace kvc;
+using namespace kvc::differential;
+using llvm::StringRef;
+
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+static bool usageError(const llvm::Twine &message) {
+  llvm::errs() << "kvc-differential: " << message << "\n";
+  return false;
+}
+
+/// Diagnostics on one line, without the separators of answers.
+static std::string oneLine(StringRef text) {
+  std::string line = text.trim().str();
+  for (char &c : line) {
+    c = c == '\n' || c == '\t' ? ' ' : c;
+  }
+  return line;
+}
+
+//===----------------------------------------------------------------------===//
+// One process
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a process needs for any number of kernels.
+class Bench {
+public:
+  explicit Bench(const SuiteOptions &options) {
+    kernelOptions.cacheFolder = options.cacheFolder.empty() ? getDefaultCacheFolder() : options.cacheFolder;
+    if (!options.kernelMutant.empty()) {
+      kernelOptions.mutation = *getKernelMutation(options.kernelMutant, options.mutatedKernel);
+    }
+    oracle = std::make_unique<reference::Evaluator>();
+    for (const OracleMutant &mutant : getOracleMutants()) {
+      if (mutant.name == options.oracleMutant) {
+        oracle = mutant.create();
+      }
+    }
+    for (int threads = 1; threads <= 2; ++threads) {
+      kvc_device_options_t device{sizeof(device), threads, nullptr};
+      kvc_device_t *made = nullptr;
+      if (kvc_device_create("cpu", &device, &made) != KVC_OK) {
+        error = kvc_last_error_message();
+      }
+      devices.emplace_back(made);
+    }
+  }
+
+  std::unique_ptr<Kernel> compile(const Config &config) {
+    auto kernel = differential::compile(compiler, config, kernelOptions);
+    if (!error.empty()) {
+      kernel->outcome = Outcome::Failed;
+      kernel->message = error;
+    }
+    return kernel;
+  }
+
+  /// The kernel's artifact on the device with 1 or 2 threads.
+  kvc_module_t *load(Kernel &kernel, int threads) {
+    runtime::ModuleHandle &code = kernel.code[threads - 1];
+    if (!code) {
+      kvc_module_t *made = nullptr;
+      if (kvc_module_load_bytes(devices[threads - 1].get(), kernel.artifact.data(), kernel.artifact.size(), nullptr,
+                                &made) != KVC_OK) {
+        return nullptr;
+      }
+      code.reset(made);
+    }
+    return code.get();
+  }
+
+  /// Runs a case; empty when it passes. With `repeat` also: the same bits again, and with two threads.
+  std::string run(Kernel &kernel, const CaseId &id, bool repeat, ErrorTable *errors,
+                  std::optional<Session> *keep = nullptr) {
+    uint64_t bits = 0;
+    static constexpr int threadsOfRun[] = {1, 1, 2};
+    for (auto [number, threads] : llvm::enumerate(llvm::ArrayRef(threadsOfRun).take_front(repeat ? 3 : 1))) {
+      kvc_module_t *code = load(kernel, threads);
+      if (!code) {
+        return std::string("the runtime says: ") + kvc_last_error_message();
+      }
+      Session session(kernel, devices[threads - 1].get(), code, id, *oracle);
+      std::string failure = session.run();
+      if (errors) {
+        for (const auto &[row, worst] : session.errors) {
+          (*errors)[row].merge(worst);
+        }
+      }
+      if (failure.empty() && number && session.bits != bits) {
+        failure = "expects the same bits in every run, but got others in run " + std::to_string(number + 1) + " with " +
+                  std::to_string(threads) + " thread" + (threads == 1 ? "" : "s");
+      }
+      bits = session.bits;
+      if (keep && !number) {
+        keep->emplace(std::move(session));
+      }
+      if (!failure.empty()) {
+        return failure;
+      }
+    }
+    return "";
+  }
+
+  Compiler compiler;
+
+private:
+  std::vector<runtime::DeviceHandle> devices;
+  KernelOptions kernelOptions;
+  std::unique_ptr<reference::Evaluator> oracle;
+  std::string error;
+};
+} // namespace
+
+/// Seconds after which a compilation or a run counts as hanging.
+static constexpr unsigned patience = 120;
+/// Every so many runs one is done three times.
+static constexpr unsigned repeatEvery = 8;
+
+static Work startWorker(const SuiteOptions &options) {
+  auto bench = std::make_shared<Bench>(options);
+  return [bench](const std::string &job, const std::function<void(const std::string &)> &answer) {
+    llvm::SmallVector<StringRef> parts;
+    StringRef(job).split(parts, '\t');
+    llvm::Expected<CaseId> first = parseCase(parts[1]);
+    if (!first) {
+      answer("outcome\t3\t" + llvm::toString(first.takeError()));
+      return;
+    }
+    alarm(patience);
+    const double begin = now();
+    if (parts[0] == "probe") {
+      const Target *target = getHostTarget();
+      auto kernel = std::make_unique<Kernel>(first->config);
+      bench->compiler.take();
+      kernel->ir = bench->compiler.parse(kernel->module.text());
+      const bool lowered = kernel->ir && target && bench->compiler.lower(*kernel->ir, *target);
+      const std::string message = bench->compiler.take();
+      const Outcome outcome = lowered                      ? Outcome::Ready
+                              : isMissingLowering(message) ? Outcome::NotLowered
+                              : kernel->ir                 ? Outcome::Failed
+                                                           : Outcome::RefusedByVerifier;
+      answer("outcome\t" + std::to_string(int(outcome)) + "\t" + oneLine(message));
+      return;
+    }
+    std::unique_ptr<Kernel> kernel = bench->compile(first->config);
+    answer("outcome\t" + std::to_string(int(kernel->outcome)) + "\t" + oneLine(kernel->message));
+    answer("compiled\t" + std::to_string(now() - begin));
+    if (kernel->outcome != Outcome::Ready) {
+      return;
+    }
+    ErrorTable errors;
+    for (size_t i = 1; i < parts.size(); ++i) {
+      llvm::Expected<CaseId> id = parseCase(parts[i]);
+      if (!id) {
+        llvm::consumeError(id.takeError());
+        continue;
+      }
+      alarm(patience);
+      answer("begin\t" + std::to_string(i - 1));
+      answer("case\t" + std::to_string(i - 1) + "\t" +
+             oneLine(bench->run(*kernel, *id, id->seed % repeatEvery == 0, &errors)));
+    }
+    alarm(0);
+    for (const auto &[row, worst] : errors) {
+      answer(llvm::formatv("errors\t{0}\t{1}\t{2}\t{3}\t{4}", row - getTolerances().begin(), worst.relative,
+                           worst.absolute, worst.rms, worst.elements));
+    }
+    answer("ran\t" + std::to_string(now() - begin));
+  };
+}
+
+//===----------------------------------------------------------------------===//
+// Report
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Report {
+public:
+  explicit Report(const SuiteOptions &options) : options(options) {}
+
+  void passed(const CaseId &id) {
+    ++passes;
+    for (uint8_t a = 0; a < allAxes; ++a) {
+      for (uint8_t b = a + 1; b < allAxes; ++b) {
+        met.insert({{a, uint8_t(id.valueOn(a))}, {b, uint8_t(id.valueOn(b))}});
+      }
+    }
+  }
+
+  void failed(const CaseId &id, StringRef message) {
+    ++failures;
+    if (failures <= 60) {
+      llvm::outs() << "FAIL " << id.str() << "\n     " << message << "\n     to repeat: kvc-differential "
+                   << mutantOptions() << "--case '" << id.str() << "'\n";
+    }
+  }
+
+  void error(StringRef message) {
+    ++failures;
+    llvm::outs() << "FAIL " << message << "\n";
+  }
+
+  /// Counts of pairs for every two axes: met / legal. Returns the legal pairs that were not met.
+  std::vector<Pair> printPairs(const std::set<AxisValue> &excluded, const std::map<Pair, std::string> &refused) {
+    std::vector<Pair> missing;
+    auto axes = getAxes();
+    llvm::outs() << "\npairs of values that met in a passed run / legal pairs\n" << llvm::format("%-14s", "");
+    for (unsigned b = 1; b < allAxes; ++b) {
+      llvm::outs() << llvm::format("%9s", axes[b].name.take_front(8).str().c_str());
+    }
+    llvm::outs() << "\n";
+    size_t legal = 0, covered = 0;
+    for (uint8_t a = 0; a + 1 < allAxes; ++a) {
+      llvm::outs() << llvm::format("%-14s", axes[a].name.str().c_str());
+      for (uint8_t b = 1; b < allAxes; ++b) {
+        if (b <= a) {
+          llvm::outs() << llvm::format("%9s", "");
+          continue;
+        }
+        size_t here = 0, all = 0;
+        for (uint8_t x = 0; x < axes[a].values.size(); ++x) {
+          for (uint8_t y = 0; y < axes[b].values.size(); ++y) {
+            const Pair pair{{a, x}, {b, y}};
+            if (excluded.contains(pair.first) || excluded.contains(pair.second) || refused.contains(pair)) {
+              continue;
+            }
+            ++all;
+            if (met.contains(pair)) {
+              ++here;
+            } else {
+              missing.push_back(pair);
+            }
+          }
+        }
+        llvm::outs() << llvm::format("%9s", (std::to_string(here) + "/" + std::to_string(all)).c_str());
+        legal += all;
+        covered += here;
+      }
+      llvm::outs() << "\n";
+    }
+    llvm::outs() << covered << " of " << legal << " legal pairs met\n";
+    return missing;
+  }
+
+  void printErrors() {
+    llvm::outs() << "\nworst errors (accumulated in f32), and the bound of the table\n"
+                 << llvm::formatv("{0,-11}{1,-8}{2,12}{3,10}{4,12}{5,10}{6,12}{7,10}{8,12}\n", "result", "storage",
+                                  "relative", "bound", "absolute", "bound", "rms", "bound", "elements");
+    for (const auto &[row, worst] : errors) {
+      const Tolerance &t = getTolerances()[row];
+      llvm::outs() << llvm::formatv("{0,-11}{1,-8}{2,12:e2}{3,10:e0}{4,12:e2}{5,10:e0}{6,12:e2}{7,10:e0}{8,12}\n",
+                                    t.result, t.storage, worst.relative, t.bound.relative, worst.absolute,
+                                    t.bound.absolute, worst.rms, t.bound.rms, worst.elements);
+    }
+  }
+
+  std::string mutantOptions() const {
+    auto option = [](StringRef name, StringRef value) {
+      return value.empty() ? "" : ("--" + name + " " + value + " ").str();
+    };
+    return option("mutate-kernel", options.kernelMutant) + option("mutated-kernel", options.mutatedKernel) +
+           option("mutate-oracle", options.oracleMutant);
+  }
+
+  const SuiteOptions &options;
+  int64_t passes = 0, failures = 0, skips = 0;
+  std::map<size_t, Errors> errors;
+  double compileSeconds = 0, runSeconds = 0;
+
+private:
+  std::set<Pair> met;
+};
+} // namespace
+
+static void progress(size_t done, size_t all, const char *what) {
+  if (isatty(STDERR_FILENO)) {
+    llvm::errs() << "\r" << what << " " << done << "/" << all << (done == all ? "\n" : "");
+  }
+}
+
+/// Messages with the values or pairs that they refuse.
+template <typename Map, typename Name> static void printGrouped(StringRef title, const Map &map, Name &&name) {
+  if (map.empty()) {
+    return;
+  }
+  std::map<std::string, std::vector<std::string>> groups;
+  for (const auto &[what, message] : map) {
+    groups[message].push_back(name(what));
+  }
+  llvm::outs() << "\n" << title << "\n";
+  for (const auto &[message, list] : groups) {
+    llvm::outs() << "  " << message << "\n    " << llvm::join(list, ", ") << "\n";
+  }
+}
+
+/// A message without the numbers and types of one example, so that equal reasons are listed once.
+static std::string reasonOf(StringRef message) {
+  StringRef reason = message.split("; ").first;
+  return reason.split(", but got").first.str();
+}
+
+static bool checkMutants(const SuiteOptions &options) {
+  auto known = [](auto mutants, StringRef name) {
+    return name.empty() || llvm::any_of(mutants, [&](auto &mutant) { return mutant.name == name; });
+  };
+  auto names = [](auto mutants) { return llvm::join(llvm::map_range(mutants, [](auto &m) { return m.name; }), ", "); };
+  if (!known(getKernelMutants(), options.kernelMutant)) {
+    return usageError("expects --mutate-kernel to be one of " + names(getKernelMutants()) + ", but got " +
+                      options.kernelMutant);
+  }
+  if (!known(getOracleMutants(), options.oracleMutant)) {
+    return usageError("expects --mutate-oracle to be one of " + names(getOracleMutants()) + ", but got " +
+                      options.oracleMutant);
+  }
+  return true;
+}
+
+bool differential::runSuite(const SuiteOptions &options) {
+  if (options.list) {
+    for (const Axis &axis : getAxes()) {
+      llvm::outs() << llvm::formatv("{0,-12} {1}\n", axis.name, llvm::join(axis.values, " "));
+    }
+    return true;
+  }
+  llvm::Expected<CaseId> filter = parseCase(options.filter);
+  if (!filter) {
+    return usageError(llvm::toString(filter.takeError()));
+  }
+  if (!checkMutants(options)) {
+    return false;
+  }
+  const double begin = now();
+  Report report(options);
+  auto start = [&] { return startWorker(options); };
+
+  // The verifier decides what is legal. Modules are small; one context serves all of them.
+  Compiler compiler;
+  std::map<Config, std::string> verified;
+  Verifier verifier = [&](const Config &config) -> std::string {
+    auto [entry, isNew] = verified.try_emplace(config);
+    if (isNew) {
+      compiler.take();
+      entry->second = refusalOf(compiler, Module(config));
+    }
+    return entry->second;
+  };
+
+  // Values that alone have no lowering yet are left out, and listed.
+  std::vector<AxisValue> probed;
+  std::vector<std::string> probes;
+  std::set<AxisValue> excluded;
+  std::map<AxisValue, std::string> reasons;
+  std::vector<AxisValue> pinned;
+  for (uint8_t axis = 0; axis < kernelAxes; ++axis) {
+    for (uint8_t value = 0; value < getAxes()[axis].values.size(); ++value) {
+      if (StringRef(options.filter).contains(getAxes()[axis].name.str() + "=")) {
+        if (filter->config.values[axis] == value) {
+          pinned.push_back({axis, value});
+        } else {
+          excluded.insert({axis, value});
+        }
+      }
+    }
+  }
+  for (uint8_t axis = 0; axis < kernelAxes; ++axis) {
+    for (uint8_t value = 0; value < getAxes()[axis].values.size(); ++value) {
+      std::string message;
+      std::vector<AxisValue> values = pinned;
+      values.push_back({axis, value});
+      if (excluded.contains({axis, value})) {
+        continue;
+      }
+      if (std::optional<Config> config = complete(values, verifier, message)) {
+        probed.push_back({axis, value});
+        probes.push_back("probe\t" + nameOf(*config));
+      } else {
+        excluded.insert({axis, value});
+        reasons[{axis, value}] = message;
+      }
+    }
+  }
+  size_t done = 0;
+  runJobs(probes, options.jobs, start,
+          {[&](size_t job, const std::string &line) {
+             llvm::SmallVector<StringRef> parts;
+             StringRef(line).split(parts, '\t');
+             if (parts[1] == std::to_string(int(Outcome::NotLowered))) {
+               excluded.insert(probed[job]);
+               reasons[probed[job]] = parts[2].str();
+             }
+           },
+           [&](size_t, const std::string &) { progress(++done, probes.size(), "probes"); }});
+  llvm::outs() << llvm::formatv("{0} values probed, {1} left out ({2:f1} s)\n", probes.size(), excluded.size(),
+                                now() - begin);
+  printGrouped("values without a lowering, or not legal at all", reasons, [](const AxisValue &v) { return v.str(); });
+
+  // Kernels and their runs.
+  double then = now();
+  Covering covering = cover(verifier, excluded, options.kernels, options.seed);
+  llvm::outs() << llvm::formatv("\n{0} kernels chosen ({1:f1} s)\n", covering.configs.size(), now() - then);
+  std::map<Pair, std::string> refusals;
+  for (const auto &[pair, message] : covering.refused) {
+    refusals[pair] = reasonOf(message);
+  }
+  const int64_t shapes = getAxes()[AxisShape].values.size(), garbages = getAxes()[AxisGarbage].values.size();
+  const int64_t each =
+      std::max<int64_t>(shapes, llvm::divideCeil(options.runs, std::max<size_t>(covering.configs.size(), 1)));
+  std::vector<std::vector<CaseId>> cases;
+  std::vector<std::string> jobs;
+  for (auto [number, config] : llvm::enumerate(covering.configs)) {
+    cases.emplace_back();
+    std::string job = "run";
+    for (int64_t i = 0; i < each; ++i) {
+      CaseId id{config, uint8_t(i % shapes), uint8_t((i + number + i / shapes) % garbages),
+                options.seed * 1000003 + number * each + i};
+      cases.back().push_back(id);
+      job += "\t" + id.str();
+    }
+    jobs.push_back(job);
+  }
+
+  // Answers of the workers.
+  std::vector<std::vector<bool>> answered;
+  for (const auto &list : cases) {
+    answered.emplace_back(list.size());
+  }
+  std::vector<std::optional<size_t>> running(cases.size());
+  std::vector<Outcome> outcomes(cases.size(), Outcome::Failed);
+  std::map<size_t, std::string> notLowered;
+  done = 0;
+  auto onAnswer = [&](size_t job, const std::string &line) {
+    llvm::SmallVector<StringRef> parts;
+    StringRef(line).split(parts, '\t', 2);
+    int64_t number = 0;
+    if (parts[0] == "outcome") {
+      parts[1].getAsInteger(10, number);
+      outcomes[job] = Outcome(number);
+      if (outcomes[job] == Outcome::NotLowered) {
+        notLowered[job] = parts[2].str();
+        report.skips += cases[job].size();
+      } else if (outcomes[job] != Outcome::Ready) {
+        report.failed(cases[job][0], "does not compile: " + parts[2].str());
+        report.failures += cases[job].size() - 1;
+      }
+    } else if (parts[0] == "begin") {
+      parts[1].getAsInteger(10, number);
+      running[job] = number;
+    } else if (parts[0] == "case") {
+      parts[1].getAsInteger(10, number);
+      answered[job][number] = true;
+      running[job].reset();
+      if (parts[2].empty()) {
+        report.passed(cases[job][number]);
+      } else {
+        report.failed(cases[job][number], parts[2]);
+      }
+    } else if (parts[0] == "errors") {
+      llvm::SmallVector<StringRef> numbers;
+      StringRef(line).split(numbers, '\t');
+      size_t row = 0;
+      Errors worst;
+      numbers[1].getAsInteger(10, row);
+      numbers[2].getAsDouble(worst.relative);
+      numbers[3].getAsDouble(worst.absolute);
+      numbers[4].getAsDouble(worst.rms);
+      numbers[5].getAsInteger(10, worst.elements);
+      report.errors[row].merge(worst);
+    } else {
+      double seconds = 0;
+      parts[1].getAsDouble(seconds);
+      (parts[0] == "compiled" ? report.compileSeconds : report.runSeconds) += seconds;
+    }
+  };
+  auto onEnd = [&](size_t job, const std::string &death) {
+    progress(++done, jobs.size(), "kernels");
+    if (death.empty()) {
+      return;
+    }
+    if (!running[job] && outcomes[job] != Outcome::Ready) {
+      report.failed(cases[job][0], "the compiler " + death);
+      report.failures += cases[job].size() - 1;
+      return;
+    }
+    for (auto [number, id] : llvm::enumerate(cases[job])) {
+      if (!answered[job][number]) {
+        report.failed(id, running[job] == number ? "the process " + death : "not run: the process ended before");
+      }
+    }
+  };
+  runJobs(jobs, options.jobs, start, {onAnswer, onEnd});
+
+  std::map<std::string, std::string> gaps;
+  for (const auto &[job, message] : notLowered) {
+    gaps[nameOf(covering.configs[job])] = message;
+  }
+  printGrouped("kernels without a lowering (skipped)", gaps, [](const std::string &name) { return name; });
+  printGrouped("pairs that the verifier refuses", refusals,
+               [](const Pair &p) { return p.first.str() + " x " + p.second.str(); });
+  std::vector<Pair> missing = report.printPairs(excluded, covering.refused);
+  const size_t compiled = llvm::count(outcomes, Outcome::Ready);
+  if (options.filter.empty()) {
+    // A pair all of whose kernels are skipped is listed, as they are; another one is a gap of the suite or a failure.
+    if (!missing.empty() && gaps.empty() && !report.failures) {
+      report.error("expects all legal pairs to be met, but " + std::to_string(missing.size()) + " are not");
+    }
+    for (const Pair &pair : llvm::ArrayRef(missing).take_front(40)) {
+      llvm::outs() << "  not met: " << pair.first.str() << " x " << pair.second.str() << "\n";
+    }
+    if (int64_t(compiled) < options.kernels) {
+      report.error("expects at least " + std::to_string(options.kernels) + " kernels, but got " +
+                   std::to_string(compiled));
+    }
+    if (report.passes + report.failures < options.runs) {
+      report.error("expects at least " + std::to_string(options.runs) + " runs, but got " +
+                   std::to_string(report.passes + report.failures));
+    }
+  }
+  report.printErrors();
+  llvm::outs() << llvm::formatv(
+                      "\n{0} kernels compiled in {1:f1} s, {2} runs, {3:f1} s in all, {4:f1} s by the clock\n",
+                      compiled, report.compileSeconds, report.passes + report.failures, report.runSeconds,
+                      now() - begin)
+               << llvm::formatv("{0} passed, {1} failed, {2} skipped\n", report.passes, report.failures, report.skips);
+  return report.failures == 0;
+}
+
+bool differential::runCase(const SuiteOptions &options) {
+  llvm::Expected<CaseId> id = parseCase(options.caseName);
+  if (!id) {
+    return usageError(llvm::toString(id.takeError()));
+  }
+  if (!checkMutants(options)) {
+    return false;
+  }
+  Bench bench(options);
+  std::unique_ptr<Kernel> kernel = bench.compile(id->config);
+  llvm::outs() << kernel->module.text();
+  if (kernel->outcome != Outcome::Ready) {
+    llvm::outs() << "FAIL does not compile: " << kernel->message << "\n";
+    return false;
+  }
+  ErrorTable errors;
+  std::optional<Session> session;
+  const std::string failure = bench.run(*kernel, *id, true, &errors, &session);
+  for (const auto &[row, worst] : errors) {
+    llvm::outs() << llvm::formatv("{0} {1}: {2:e2} relative, {3:e2} absolute, {4:e2} rms over {5} numbers\n",
+                                  row->result, row->storage, worst.relative, worst.absolute, worst.rms, worst.elements);
+  }
+  if (!options.writeFolder.empty() && session) {
+    if (llvm::Error error = writeCase(*kernel, *session, *id, options.writeFolder)) {
+      return usageError(llvm::toString(std::move(error)));
+    }
+  }
+  llvm::outs() << (failure.empty() ? "PASS" : "FAIL " + failure) << "\n";
+  return failure.empty();
+}

@@ -1,0 +1,39 @@
+//===- Suite.h - The differential suite and its report ----------*- C++ -*-===//
+#ifndef KVC_TEST_DIFFERENTIAL_SUITE_H
+#define KVC_TEST_DIFFERENTIAL_SUITE_H
+
+#include <cstdint>
+#include <string>
+
+namespace kvc::differential {
+
+struct SuiteOptions {
+  /// Runs at least; every kernel makes as many.
+  int64_t runs = 1500;
+  /// Distinct kernels at least.
+  int64_t kernels = 150;
+  uint64_t seed = 1;
+  /// Processes that compile and run.
+  int jobs = 1;
+  /// Values that a kernel must have, `k=int4,op=evict`; without one, all pairs of the table must be met.
+  std::string filter;
+  /// Folder of compiled kernels; empty: the one of all tools.
+  std::string cacheFolder;
+  /// Names of a broken compiler, of the kernels it breaks, and of a broken oracle; empty: sound ones.
+  std::string kernelMutant, mutatedKernel, oracleMutant;
+  /// One case instead of the suite.
+  std::string caseName;
+  /// With one case: a folder for its module and arrays, for kvc-run and kvc-reduce.
+  std::string writeFolder;
+  bool list = false;
+};
+
+/// Prints the report; the last line is `N passed, N failed, N skipped`. True when nothing failed.
+bool runSuite(const SuiteOptions &options);
+
+/// One case, alone. True when it passes.
+bool runCase(const SuiteOptions &options);
+
+} // namespace kvc::differential
+
+#endif // KVC_TEST_DIFFERENTIAL_SUITE_H

@@ -1,0 +1,34 @@
+//===- kvc-differential.cpp - Kernels against the oracle, by seed ---------===//
+#include "Suite.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+  CLI::App app{"Runs generated kernels beside the reference oracle and compares every result.\n"
+               "Exit status: 0, or 1 when a run fails or a legal pair of axis values is not met."};
+  kvc::differential::SuiteOptions options;
+  // Set by utils/test --long.
+  options.runs = std::getenv("KVC_LONG_TESTS") ? 12000 : 1500;
+  options.jobs = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  app.add_option("--runs", options.runs, "runs at least")->check(CLI::Range(1, 1 << 30))->capture_default_str();
+  app.add_option("--kernels", options.kernels, "distinct kernels at least")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "another seed, other kernels and data")->capture_default_str();
+  app.add_option("--jobs", options.jobs, "processes at a time")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--filter", options.filter, "only kernels with these values, as k=int4,op=evict");
+  app.add_option("--cache", options.cacheFolder, "folder of compiled kernels (default: that of kvc-compile)");
+  app.add_option("--case", options.caseName, "run one case, by the name that a failure prints");
+  app.add_option("--write-module", options.writeFolder,
+                 "with --case: write its module and arrays into this folder, for kvc-run and kvc-reduce");
+  app.add_flag("--list", options.list, "print the axes with their values");
+  app.add_option("--mutate-kernel", options.kernelMutant, "test of the test: break the lowered kernels in this way");
+  app.add_option("--mutated-kernel", options.mutatedKernel, "which kernels to break, by a part of their names");
+  app.add_option("--mutate-oracle", options.oracleMutant, "test of the test: break the oracle in this way");
+  CLI11_PARSE(app, argc, argv);
+  return (options.caseName.empty() ? kvc::differential::runSuite(options) : kvc::differential::runCase(options)) ? 0
+                                                                                                                 : 1;
+}
