@@ -66,7 +66,9 @@ constexpr StringRef llvmDialects[] = {"llvm"};
 const Allowed kvcacheHost{kvcacheDialects, {}, noSite};
 const Allowed planHost{planDialects, planOperations, noSite};
 const Allowed tileKernel{tileDialects, {}, noSite};
-const Allowed vectorKernel{vectorDialects, {}, noKVCType};
+/// An instruction on lanes that each target's own lowering finds.
+constexpr StringRef vectorOperations[] = {"tile.pair_dot"};
+const Allowed vectorKernel{vectorDialects, vectorOperations, noKVCType};
 const Allowed llvmOnly{llvmDialects, {}, noKVCType};
 
 struct VerifyStagePass : kvc::impl::VerifyStagePassBase<VerifyStagePass> {

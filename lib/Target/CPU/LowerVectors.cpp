@@ -3,6 +3,7 @@
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
@@ -22,9 +23,25 @@ using namespace mlir;
 using namespace kvc;
 
 namespace {
+/// The dot instruction of AVX-512 BF16: sums of products of pairs, accumulated in f32.
+struct LowerPairDot : OpRewritePattern<tile::PairDotOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tile::PairDotOp op, PatternRewriter &rewriter) const override {
+    if (op.getAcc().getType().getDimSize(0) != 16) {
+      return rewriter.notifyMatchFailure(op, "the instruction has 16 lanes");
+    }
+    auto name = rewriter.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512");
+    rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(op, op.getType(), name,
+                                                       ValueRange{op.getAcc(), op.getA(), op.getB()});
+    return success();
+  }
+};
+
 struct CPULowerVectorsPass : kvc::impl::CPULowerVectorsPassBase<CPULowerVectorsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
+    patterns.add<LowerPairDot>(&getContext());
     vector::populateVectorMaskOpLoweringPatterns(patterns);
     vector::populateVectorMaskLoweringPatternsForSideEffectingOps(patterns);
     vector::populateVectorContractLoweringPatterns(patterns, vector::VectorContractLowering::OuterProduct);

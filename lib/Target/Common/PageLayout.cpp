@@ -30,8 +30,9 @@ static PlaneLayout layoutPlane(FormatAttr format, int64_t slots, int64_t granule
   layout.pack = row->codesPerUnit;
   layout.unitBytes = row->unitBytes;
   int64_t pack = row->kind == FormatRow::Kind::BF16 ? target.bf16Pairs : row->codesPerUnit;
-  layout.packed =
-      plane == Plane::K ? layout.slots % target.lanes == 0 && layout.channels % pack == 0 : layout.slots % pack == 0;
+  layout.packed = plane == Plane::K
+                      ? layout.slots % target.lanes == 0 && granule % target.lanes == 0 && layout.channels % pack == 0
+                      : layout.slots % pack == 0 && granule % pack == 0;
   if (layout.packed) {
     layout.pack = pack;
     layout.unitBytes = pack * layout.format.getBits() / 8;
