@@ -70,6 +70,9 @@ static State enterPages(AttentionKernel &k, const QueryTile &q, Value cache, Val
                         ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
   int64_t page = cast<CacheType>(cache.getType()).getPage();
+  // A tile is whole vectors on any machine; of its slots only those of the page count.
+  constexpr int64_t granule = 16;
+  int64_t slots = llvm::alignTo(page, granule);
   Value n = tile::SelectionCountOp::create(b, selection, k.entry, k.head, k.kvHeads);
   auto loop = scf::ForOp::create(b, createIndex(b, 0), n, createIndex(b, 1), state);
   OpBuilder::InsertionGuard guard(b);
@@ -81,7 +84,7 @@ static State enterPages(AttentionKernel &k, const QueryTile &q, Value cache, Val
                                        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slot, end));
   Value left = minimum(b, arith::SubIOp::create(b, end, slot), createIndex(b, page));
   Value count = arith::SelectOp::create(b, inside, left, createIndex(b, 0));
-  State next = enterTile(k, q, {cache, tile::Part::Pages, slot, count, page, Value()}, loop.getRegionIterArgs());
+  State next = enterTile(k, q, {cache, tile::Part::Pages, slot, count, slots, Value()}, loop.getRegionIterArgs());
   scf::YieldOp::create(b, next);
   return State(loop.getResults());
 }

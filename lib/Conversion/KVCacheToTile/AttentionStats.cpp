@@ -136,7 +136,7 @@ FailureOr<Value> kvc::lowerAttentionStats(AttentionOp op, ImplicitLocOpBuilder &
   if (int64_t last = getIntOr(op.getStatRowsAttr(), 0)) {
     s.begin = maximum(b, s.begin, arith::SubIOp::create(b, s.end, createIndex(b, last)));
   }
-  // Slots past the table's end have no probability.
+  // Entries past the table's end are -inf, as in scores.
   Value width = memref::DimOp::create(b, s.stats, 2);
   Value runEnd = createAdd(b, low, createIndex(b, schedule.getSlots()));
   Value length = tile::CounterOp::create(b, tile::Counter::Length, k.caches[0], k.sequence, k.head);
@@ -145,8 +145,8 @@ FailureOr<Value> kvc::lowerAttentionStats(AttentionOp op, ImplicitLocOpBuilder &
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(unused.getBody());
-    Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
-    memref::StoreOp::create(b, zero, s.stats, ValueRange{k.entry, k.head, unused.getInductionVar()});
+    Value past = arith::ConstantOp::create(b, b.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+    memref::StoreOp::create(b, past, s.stats, ValueRange{k.entry, k.head, unused.getInductionVar()});
   }
   if (!type.hasTail()) {
     emitSlots(s, tile::Part::Pages, low, high);
