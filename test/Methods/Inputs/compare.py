@@ -1,5 +1,5 @@
 # Runs a KV method on the compiled kernels and on the oracle over a prompt and several decode steps, and compares.
-"""compare.py METHOD FOLDER [name=value ...]
+"""compare.py KVC-OPT KVC-RUN METHOD FOLDER [name=value ...]
 
 Two sequences with prompts of different lengths, two layers, then STEPS decode steps: one function in which each call goes
 on with the caches of the one before. Fails when an output differs by more than LIMIT, and (unless METHOD is dense) when the
@@ -13,6 +13,7 @@ import numpy as np
 
 HEADS, KV_HEADS, DIM, LAYERS, STEPS = 4, 2, 32, 2, 4
 PROMPTS = (45, 23)
+KVC_OPT, KVC_RUN = sys.argv[1:3]
 # Both sides round keys and values to the same stored numbers; the rest is f32 against double.
 LIMIT = 2e-4
 
@@ -62,16 +63,16 @@ def inputs(folder):
 def run(method, arguments, folder, files, flags):
     module = folder / f"{Path(method).stem}.mlirbc"
     options = f"method={method}" + (" args=" + ",".join(arguments) if arguments else "")
-    subprocess.run(["kvc-opt", str(folder / "graph.mlir"), f"--kvc-splice-method={options}", "--emit-bytecode", "-o",
+    subprocess.run([KVC_OPT, str(folder / "graph.mlir"), f"--kvc-splice-method={options}", "--emit-bytecode", "-o",
                     str(module)], check=True)
     outputs = [str(folder / f"{module.stem}{'-reference' if flags else ''}{i}.npy") for i in range(STEPS + 1)]
-    subprocess.run(["kvc-run", "module", str(module), "--function", "steps", "--inputs", ",".join(files), "--outputs",
+    subprocess.run([KVC_RUN, "module", str(module), "--function", "steps", "--inputs", ",".join(files), "--outputs",
                     ",".join(outputs), "--capacity", "128", *flags], check=True)
     return [np.load(output) for output in outputs]
 
 
 def main():
-    method, folder, arguments = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    method, folder, arguments = sys.argv[3], Path(sys.argv[4]), sys.argv[5:]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "graph.mlir").write_text(graph())
     files = inputs(folder)

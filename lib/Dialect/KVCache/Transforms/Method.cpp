@@ -112,7 +112,7 @@ static FailureOr<std::string> textOf(ModuleOp module, StringRef name) {
   }
   auto text = dyn_cast<StringAttr>(attr);
   if (!text) {
-    return module.emitError() << "expects a string as " << name << ", but got " << attr, failure();
+    return emitError(module.getLoc()) << "expects a string as " << name << ", but got " << attr, failure();
   }
   return text.str();
 }
@@ -120,16 +120,16 @@ static FailureOr<std::string> textOf(ModuleOp module, StringRef name) {
 LogicalResult MethodFile::check() {
   auto name = module->getOperation()->getAttrOfType<StringAttr>(methodAttr);
   if (!name || name.getValue() != id) {
-    return module->emitError() << "expects " << methodAttr << " = \"" << id
-                               << "\" in a method file, as the file is called, "
-                               << "but got " << (name ? name.str() : "none");
+    return emitError(location()) << "expects " << methodAttr << " = \"" << id
+                                 << "\" in a method file, as the file is called, "
+                                 << "but got " << (name ? name.str() : "none");
   }
   for (NamedAttribute attr : (*module)->getDiscardableAttrs()) {
     if (!llvm::is_contained({methodAttr, docAttr, paramsAttr, derivedAttr, cacheAttr, layersAttr},
                             attr.getName().getValue())) {
-      return module->emitError() << "expects " << methodAttr << ", " << docAttr << ", " << paramsAttr << ", "
-                                 << cacheAttr << " or " << layersAttr << " as attributes of a method, but got "
-                                 << attr.getName();
+      return emitError(location()) << "expects " << methodAttr << ", " << docAttr << ", " << paramsAttr << ", "
+                                   << cacheAttr << " or " << layersAttr << " as attributes of a method, but got "
+                                   << attr.getName();
     }
   }
   FailureOr<std::string> cache = textOf(*module, cacheAttr), layers = textOf(*module, layersAttr);
@@ -153,7 +153,7 @@ LogicalResult MethodFile::check() {
     }
   }
   if (!any) {
-    return module->emitError()
+    return emitError(location())
            << "expects a function @prefill, @decode or @step (both phases) in a method, but got none";
   }
   if (module->lookupSymbol("step") && module->lookupSymbol("prefill") && module->lookupSymbol("decode")) {
@@ -189,15 +189,15 @@ LogicalResult MethodFile::checkParameters() {
   Attribute attr = (*module)->getAttr(paramsAttr);
   auto dictionary = dyn_cast_or_null<DictionaryAttr>(attr);
   if (attr && !dictionary) {
-    return module->emitError() << "expects a dictionary of names and default values as " << paramsAttr << ", but got "
-                               << attr;
+    return emitError(location()) << "expects a dictionary of names and default values as " << paramsAttr << ", but got "
+                                 << attr;
   }
   for (NamedAttribute parameter : dictionary ? dictionary.getValue() : ArrayRef<NamedAttribute>()) {
     Attribute value = parameter.getValue();
     auto typed = dyn_cast<TypedAttr>(value);
     if (!isa<StringAttr>(value) && !(typed && (typed.getType().isInteger(64) || typed.getType().isF32()))) {
-      return module->emitError() << "expects a default of type i64 or f32 or a string for the parameter '"
-                                 << parameter.getName().getValue() << "', but got " << value;
+      return emitError(location()) << "expects a default of type i64 or f32 or a string for the parameter '"
+                                   << parameter.getName().getValue() << "', but got " << value;
     }
     values[parameter.getName()] = {value};
   }
@@ -205,14 +205,14 @@ LogicalResult MethodFile::checkParameters() {
   attr = (*module)->getAttr(derivedAttr);
   dictionary = dyn_cast_or_null<DictionaryAttr>(attr);
   if (attr && !dictionary) {
-    return module->emitError() << "expects a dictionary of names and expressions as " << derivedAttr << ", but got "
-                               << attr;
+    return emitError(location()) << "expects a dictionary of names and expressions as " << derivedAttr << ", but got "
+                                 << attr;
   }
   for (NamedAttribute entry : dictionary ? dictionary.getValue() : ArrayRef<NamedAttribute>()) {
     auto text = dyn_cast<StringAttr>(entry.getValue());
     if (!text || values.contains(entry.getName())) {
-      return module->emitError() << "expects a string as the expression of '" << entry.getName().getValue()
-                                 << "', which is no parameter yet, but got " << entry.getValue();
+      return emitError(location()) << "expects a string as the expression of '" << entry.getName().getValue()
+                                   << "', which is no parameter yet, but got " << entry.getValue();
     }
     derived[entry.getName()] = text.str();
   }
@@ -251,19 +251,19 @@ LogicalResult MethodFile::checkParameters() {
       text = text.drop_front();
       StringRef name = text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
       if (!(mayBeDerived ? known(name) : values.contains(name))) {
-        return module->emitError() << "expects a parameter of the method after '$', but got '" << name << "'";
+        return emitError(location()) << "expects a parameter of the method after '$', but got '" << name << "'";
       }
       used.insert(name);
     }
   }
   for (const auto &value : values) {
     if (!used.contains(value.getKey())) {
-      return module->emitError() << "expects a use of the parameter '" << value.getKey() << "', but got none";
+      return emitError(location()) << "expects a use of the parameter '" << value.getKey() << "', but got none";
     }
   }
   for (const auto &entry : derived) {
     if (!used.contains(entry.getKey())) {
-      return module->emitError() << "expects a use of the parameter '" << entry.getKey() << "', but got none";
+      return emitError(location()) << "expects a use of the parameter '" << entry.getKey() << "', but got none";
     }
   }
   return checkDerived(/*layers=*/1);
