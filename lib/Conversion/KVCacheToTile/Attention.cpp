@@ -129,25 +129,31 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
   return enterSpan(k, q, cache, tile::Part::Tail, maximum(b, low, sealed), high, next);
 }
 
-/// max = -inf, sum = 0, acc = 0; sink logits join as a score without a value when `withSinks` (i1; null: yes).
-static State initialState(AttentionKernel &k, int64_t rows, Value withSinks) {
+/// max = -inf, sum = 0, acc = 0.
+static State initialState(AttentionKernel &k, int64_t rows) {
   ImplicitLocOpBuilder &b = k.b();
   VectorType rowType = tileType(b, {rows});
-  State state{splat(b, rowType, -std::numeric_limits<double>::infinity()), splat(b, rowType, 0.0),
-              splat(b, tileType(b, {rows, k.vDim}), 0.0)};
-  if (k.sinkLogits) {
-    Value logits = tile::LoadHeadsOp::create(b, rowType, k.sinkLogits, k.queryHead, k.group);
-    Value max = arith::MulFOp::create(b, logits, splat(b, rowType, log2e));
-    Value sum = splat(b, rowType, 1.0);
-    if (withSinks) {
-      Value mask = everywhere(b, withSinks, {rows});
-      max = arith::SelectOp::create(b, mask, max, state[0]);
-      sum = arith::SelectOp::create(b, mask, sum, state[1]);
-    }
-    state[0] = max;
-    state[1] = sum;
+  return {splat(b, rowType, -std::numeric_limits<double>::infinity()), splat(b, rowType, 0.0),
+          splat(b, tileType(b, {rows, k.vDim}), 0.0)};
+}
+
+/// The sink logits join the denominator of rows that saw something: a row that saw nothing stays empty.
+static State joinSinks(AttentionKernel &k, int64_t rows, State state) {
+  if (!k.sinkLogits) {
+    return state;
   }
-  return state;
+  ImplicitLocOpBuilder &b = k.b();
+  VectorType type = tileType(b, {rows});
+  Value logits = tile::LoadHeadsOp::create(b, type, k.sinkLogits, k.queryHead, k.group);
+  Value sink = arith::MulFOp::create(b, logits, splat(b, type, log2e));
+  Value seen = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, state[1], splat(b, type, 0.0));
+  Value max = arith::SelectOp::create(b, seen, arith::MaximumFOp::create(b, state[0], sink), state[0]);
+  Value factor = math::Exp2Op::create(b, arith::SubFOp::create(b, state[0], max));
+  factor = arith::SelectOp::create(b, seen, factor, splat(b, type, 1.0));
+  Value joined = arith::AddFOp::create(b, arith::MulFOp::create(b, state[1], factor),
+                                       math::Exp2Op::create(b, arith::SubFOp::create(b, sink, max)));
+  Value sum = arith::SelectOp::create(b, seen, joined, state[1]);
+  return {max, sum, arith::MulFOp::create(b, state[2], alongColumns(b, factor, k.vDim))};
 }
 
 static void storeTile(AttentionKernel &k, ValueRange state, Value out, Value lse, Value row, Value count) {
@@ -180,23 +186,17 @@ static void emitDecode(AttentionKernel &k, const Outputs &outputs, Value row, Va
   b.setInsertionPointToStart(work.thenBlock());
   Value one = createIndex(b, 1);
   QueryTile q = loadQueryTile(k, row, one, 1);
-  State state = initialState(k, q.rows, isFirst);
+  State state = initialState(k, q.rows);
   for (unsigned i = 0; i < k.caches.size(); ++i) {
     state = enterSegment(k, q, i, begin, end, state);
   }
-  auto finish = tile::SoftmaxFinishOp::create(b, state[0], state[1], state[2]);
   Value single = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, longest, createIndex(b, split));
   auto direct = scf::IfOp::create(b, single, /*withElseRegion=*/true);
-  auto store = [&](Value out, Value lse, Value at) {
-    tile::StoreRowsOp::create(b, finish.getOut(), out, at, k.queryHead, one, k.group);
-    if (lse) {
-      tile::StoreRowsOp::create(b, finish.getLse(), lse, at, k.queryHead, one, k.group);
-    }
-  };
   b.setInsertionPointToStart(direct.thenBlock());
-  store(outputs.out, outputs.lse, row);
+  storeTile(k, joinSinks(k, q.rows, state), outputs.out, outputs.lse, row, one);
+  // Sinks join a split row where its spans are merged.
   b.setInsertionPointToStart(direct.elseBlock());
-  store(outputs.partialOut, outputs.partialLse, createAdd(b, createMul(b, unit, entries), k.entry));
+  storeTile(k, state, outputs.partialOut, outputs.partialLse, createAdd(b, createMul(b, unit, entries), k.entry), one);
 }
 
 /// An entry with several rows: tile `unit` of its tokens.
@@ -211,11 +211,11 @@ static void emitPrefill(AttentionKernel &k, const Outputs &outputs, Value begin,
   Value count = minimum(b, arith::SubIOp::create(b, rows, first), createIndex(b, tokens));
   Value row = createAdd(b, begin, first);
   QueryTile q = loadQueryTile(k, row, count, tokens);
-  State state = initialState(k, q.rows, Value());
+  State state = initialState(k, q.rows);
   for (unsigned i = 0; i < k.caches.size(); ++i) {
     state = enterSegment(k, q, i, Value(), Value(), state);
   }
-  storeTile(k, state, outputs.out, outputs.lse, row, count);
+  storeTile(k, joinSinks(k, q.rows, state), outputs.out, outputs.lse, row, count);
 }
 
 /// The kernel that merges the spans of entries with one row, in the order of the spans.
@@ -224,6 +224,9 @@ static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value
                       Value &lse) {
   SmallVector<Value> inputs{partials[0], partials[1], batch}, outs{out};
   llvm::append_range(inputs, caches);
+  if (op.getSinkLogits()) {
+    inputs.push_back(op.getSinkLogits());
+  }
   if (lse) {
     outs.push_back(lse);
   }
@@ -272,6 +275,10 @@ static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value
       return math::ExpOp::create(b, arith::SubFOp::create(b, lseOf(u), shift)).getResult();
     };
     Value sum = reduce(zeroF, [&](Value u, Value s) { return arith::AddFOp::create(b, s, weight(u)).getResult(); });
+    if (op.getSinkLogits()) {
+      Value sink = memref::LoadOp::create(b, kernel.input(3 + caches.size()), ValueRange{queryHead});
+      sum = arith::AddFOp::create(b, sum, math::ExpOp::create(b, arith::SubFOp::create(b, sink, shift)));
+    }
     Value safe = arith::SelectOp::create(b, seen, sum, arith::ConstantOp::create(b, b.getF32FloatAttr(1.0f)));
     auto channels = scf::ForOp::create(b, zero, createIndex(b, vDim), one);
     {
