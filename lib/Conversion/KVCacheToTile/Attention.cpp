@@ -357,7 +357,7 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   if (op.getSinkLogits()) {
     inputs.push_back(op.getSinkLogits());
   }
-  llvm::append_range(inputs, op.getCaptures());
+  llvm::append_range(inputs, variableCaptures(op));
   SmallVector<Value> outs{out, partialOut, partialLse};
   if (lse) {
     outs.push_back(lse);
@@ -379,9 +379,7 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   if (op.getSinkLogits()) {
     k.sinkLogits = kernel.input(next++);
   }
-  while (next < inputs.size()) {
-    k.captures.push_back(kernel.input(next++));
-  }
+  k.takeCaptures(next);
   Outputs outputs{kernel.output(0), lse ? kernel.output(3) : Value(), kernel.output(1), kernel.output(2)};
 
   Value kernelEntries = tile::EntriesOp::create(b, k.batch);

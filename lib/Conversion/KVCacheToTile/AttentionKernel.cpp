@@ -88,6 +88,24 @@ QueryTile kvc::loadQueryTile(AttentionKernel &k, Value row, Value count, int64_t
   return q;
 }
 
+SmallVector<Value> kvc::variableCaptures(AttentionOp op) {
+  SmallVector<Value> captures;
+  for (Value capture : op.getCaptures()) {
+    if (!capture.getDefiningOp<arith::ConstantOp>()) {
+      captures.push_back(capture);
+    }
+  }
+  return captures;
+}
+
+void AttentionKernel::takeCaptures(unsigned input) {
+  for (Value capture : op.getCaptures()) {
+    auto constant = capture.getDefiningOp<arith::ConstantOp>();
+    captures.push_back(constant ? arith::ConstantOp::create(b(), constant.getValue()).getResult()
+                                : kernel.input(input++));
+  }
+}
+
 Value SlotTile::operand(AttentionKernel &k, Plane plane) const {
   ImplicitLocOpBuilder &b = k.b();
   auto type = tile::OperandType::get(b.getContext(), slots, plane == Plane::K ? k.kDim : k.vDim);

@@ -23,7 +23,12 @@ struct AttentionKernel {
   mlir::Value entry, head, queryHead, sequence;
 
   mlir::ImplicitLocOpBuilder &b() { return kernel.body; }
+  /// Sets `captures`: constants are made anew in the kernel, the others are its inputs from number `input` on.
+  void takeCaptures(unsigned input);
 };
+
+/// Captures of the score region that a kernel needs as inputs: all but constants.
+llvm::SmallVector<mlir::Value> variableCaptures(kvcache::AttentionOp op);
 
 /// A query tile: its rows and what masks need to know of them.
 struct QueryTile {

@@ -92,7 +92,7 @@ FailureOr<Value> kvc::lowerAttentionStats(AttentionOp op, ImplicitLocOpBuilder &
   Value items = createMul(host, createMul(host, entries, createIndex(host, kvHeads)), runs);
 
   SmallVector<Value> inputs{op.getQuery(), batch, cache, lse};
-  llvm::append_range(inputs, op.getCaptures());
+  llvm::append_range(inputs, variableCaptures(op));
   KernelBuilder kernel(host, "attention_stats", inputs, {stats});
   kernel.function->setAttr("tile.schedule", schedule);
   ImplicitLocOpBuilder &b = kernel.body;
@@ -118,9 +118,7 @@ FailureOr<Value> kvc::lowerAttentionStats(AttentionOp op, ImplicitLocOpBuilder &
                 {},
                 {},
                 *op.getStat() == Stat::Sum ? vector::CombiningKind::ADD : vector::CombiningKind::MAXNUMF};
-  for (unsigned i = 4; i < inputs.size(); ++i) {
-    s.k.captures.push_back(kernel.input(i));
-  }
+  s.k.takeCaptures(4);
   AttentionKernel &k = s.k;
   Value kernelEntries = tile::EntriesOp::create(b, k.batch);
   k.entry = arith::RemUIOp::create(b, kernel.item, kernelEntries);

@@ -75,3 +75,24 @@ func.func @statistics(%q: tensor<?x2x64xf32>, %c: !kv, %b: !kvcache.batch) -> (t
       : (tensor<?x2x64xf32>, !kv, !kvcache.batch) -> (tensor<?x2x64xf32>, tensor<?x2x?xf32>)
   return %o, %s : tensor<?x2x64xf32>, tensor<?x2x?xf32>
 }
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+
+// Constants are made anew in the kernel; sinks join the state of rows that saw something, where spans are merged too.
+// CHECK-LABEL: func.func @sinks
+// CHECK: tile.dispatch @attention[{{.*}}] ins(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[SINKS:[^)]*]])
+// CHECK: tile.dispatch @attention_merge[{{.*}}] ins({{.*}}, %[[SINKS]])
+// CHECK-LABEL: func.func private @attention(
+// CHECK: tile.load_heads
+// CHECK: tile.softmax_finish
+func.func @sinks(%q: tensor<?x2x64xf32>, %c: !kv, %b: !kvcache.batch, %s: tensor<2xf32>) -> tensor<?x2x64xf32> {
+  %half = arith.constant 0.5 : f32
+  %o = kvcache.attention %q over %c at %b sink_logits %s capture %half {scale = 0.125 : f32} score {
+  ^bb0(%x: f32, %e: index, %h: index, %qp: index, %kp: index, %f: f32):
+    %y = arith.mulf %x, %f : f32
+    kvcache.yield %y
+  } : (tensor<?x2x64xf32>, !kv, !kvcache.batch, tensor<2xf32>, f32) -> tensor<?x2x64xf32>
+  return %o : tensor<?x2x64xf32>
+}
