@@ -64,7 +64,11 @@ bool kvc::runCompile(const CompileRun &run) {
 
   CompileOptions options;
   options.targets = run.targets;
-  options.reproducerFolder = run.reproducerFolder;
+  llvm::SmallString<128> temporary;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, temporary);
+  options.reproducerFolder = run.reproducerFolder == "none" ? ""
+                             : run.reproducerFolder.empty() ? temporary.str().str()
+                                                            : run.reproducerFolder;
   options.backend.cacheFolder = run.noCache ? "" : run.cacheFolder.empty() ? getDefaultCacheFolder() : run.cacheFolder;
   options.provenance = "kvc-compile " + llvm::sys::path::filename(run.file).str();
 

@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
   app.add_option("--cache", run.cacheFolder, "folder of compiled kernels (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
   app.add_flag("--no-cache", run.noCache, "compile every kernel anew and keep none");
   app.add_option("--reproducer-folder", run.reproducerFolder,
-                 "where a failing pass leaves a file for kvc-opt --run-reproducer (default: none is left)");
+                 "where a failing pass leaves a file for kvc-opt --run-reproducer (default: the folder for temporary "
+                 "files; 'none': no file is left)");
   app.add_option("--method", run.method, "KV method of a model: a name, or a file (.mlir)")->capture_default_str();
   app.add_option("--method-arg", run.methodArgs, "value of a parameter of the method, k=v")->take_all();
   CLI11_PARSE(app, argc, argv);
