@@ -146,6 +146,14 @@ Result<ModelSession> LanguageModel::createSession(int32_t sequences, int64_t max
   kvc_context_t *context;
   KVC_CHECK(kvc_context_create(module.get(), function, &options, &context));
   session.context.reset(context);
+  for (size_t i = 0; i < kvc_module_cache_spec_count(module.get()); ++i) {
+    kvc_cache_spec_t spec;
+    KVC_CHECK(kvc_module_cache_spec(module.get(), i, &spec));
+    if (spec.residual > 0 && spec.seal_group > 0) {
+      session.residual = spec.residual;
+      session.sealGroup = spec.seal_group;
+    }
+  }
   return session;
 }
 
@@ -166,30 +174,83 @@ Result<kvc_cache_statistics_t> ModelSession::statistics() const {
   return statistics;
 }
 
-Result<ModelSession::Logits> ModelSession::step(std::span<const Append> entries) {
-  bool isDecode = llvm::all_of(entries, [](const Append &entry) { return entry.ids.size() == 1; });
-  return call(isDecode ? "decode" : "prefill", entries, !isDecode);
-}
+Result<ModelSession::Logits> ModelSession::step(std::span<const Append> entries) { return run(entries, true); }
 
-Result<ModelSession::Logits> ModelSession::stepAll(std::span<const Append> entries) {
-  bool isDecode = llvm::all_of(entries, [](const Append &entry) { return entry.ids.size() == 1; });
-  return call(isDecode ? "decode" : "logits", entries, false);
-}
+Result<ModelSession::Logits> ModelSession::stepAll(std::span<const Append> entries) { return run(entries, false); }
 
-Result<ModelSession::Logits> ModelSession::call(const char *name, std::span<const Append> entries, bool lastRows) {
-  std::vector<int32_t> tokens, last, sequences, counts;
+Status ModelSession::check(std::span<const Append> entries) const {
   for (const Append &entry : entries) {
+    if (entry.ids.empty()) {
+      return invalid("expects at least one token for each sequence of a step, but got none");
+    }
     for (int32_t id : entry.ids) {
       // The graph clamps ids, so this is where a wrong one is seen.
       if (id < 0 || id >= facts.vocabulary) {
         return Status(StatusCode::outOfRange,
                       ("expects token ids of 0 to " + Twine(facts.vocabulary - 1) + ", but got " + Twine(id)).str());
       }
-      tokens.push_back(id);
     }
-    if (entry.ids.empty()) {
-      return invalid("expects at least one token for each sequence of a step, but got none");
+  }
+  return {};
+}
+
+int64_t ModelSession::roomUntilSeal(int64_t position) const {
+  // With n tokens, floor((n - residual) / group) groups are sealed: the last n before the next one is sealed.
+  int64_t groups = std::max<int64_t>((position + 1 - residual) / sealGroup, 0);
+  return residual + (groups + 1) * sealGroup - 1 - position;
+}
+
+Result<ModelSession::Logits> ModelSession::run(std::span<const Append> entries, bool lastRows) {
+  KVC_RETURN_IF_ERROR(check(entries));
+  bool isDecode = llvm::all_of(entries, [](const Append &entry) { return entry.ids.size() == 1; });
+  const char *function = isDecode ? "decode" : lastRows ? "prefill" : "logits";
+  if (isDecode || sealGroup == 0) {
+    return call(function, entries, lastRows && !isDecode);
+  }
+  // Rows of the result: where the next logits of each entry go.
+  std::vector<int64_t> rows;
+  Logits result;
+  result.vocabulary = facts.vocabulary;
+  for (const Append &entry : entries) {
+    rows.push_back(result.rows);
+    result.rows += lastRows ? 1 : int64_t(entry.ids.size());
+  }
+  result.gathered.resize(size_t(result.rows * result.vocabulary));
+  std::vector<Append> rest(entries.begin(), entries.end());
+  while (true) {
+    std::vector<Append> pieces;
+    std::vector<size_t> owners;
+    for (auto [i, entry] : llvm::enumerate(rest)) {
+      if (entry.ids.empty()) {
+        continue;
+      }
+      int64_t position;
+      KVC_CHECK(kvc_sequence_position(context.get(), entry.sequence, &position));
+      size_t count = std::min<size_t>(entry.ids.size(), size_t(roomUntilSeal(position)));
+      pieces.push_back({entry.sequence, entry.ids.first(count)});
+      owners.push_back(i);
+      entry.ids = entry.ids.subspan(count);
     }
+    if (pieces.empty()) {
+      result.data = result.gathered.data();
+      return result;
+    }
+    Result<Logits> logits = call(function, pieces, lastRows);
+    KVC_RETURN_IF_ERROR(logits.status());
+    const float *from = logits->data;
+    for (auto [owner, piece] : llvm::zip_equal(owners, pieces)) {
+      int64_t count = lastRows ? 1 : int64_t(piece.ids.size());
+      std::copy(from, from + count * result.vocabulary, result.gathered.begin() + rows[owner] * result.vocabulary);
+      from += count * result.vocabulary;
+      rows[owner] += lastRows ? 0 : count;
+    }
+  }
+}
+
+Result<ModelSession::Logits> ModelSession::call(const char *name, std::span<const Append> entries, bool lastRows) {
+  std::vector<int32_t> tokens, last, sequences, counts;
+  for (const Append &entry : entries) {
+    tokens.insert(tokens.end(), entry.ids.begin(), entry.ids.end());
     last.push_back(int32_t(tokens.size()) - 1);
     sequences.push_back(entry.sequence);
     counts.push_back(int32_t(entry.ids.size()));

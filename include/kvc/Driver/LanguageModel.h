@@ -53,9 +53,10 @@ public:
     int32_t sequence;
     std::span<const int32_t> ids;
   };
-  /// Logits as they lie in the runtime: rows x vocabulary.
+  /// Rows x vocabulary, as they lie in the runtime, or gathered from several calls.
   struct Logits {
     runtime::ValueHandle value;
+    std::vector<float> gathered;
     const float *data = nullptr;
     int64_t rows = 0, vocabulary = 0;
     std::span<const float> row(int64_t i) const { return {data + i * vocabulary, size_t(vocabulary)}; }
@@ -63,6 +64,9 @@ public:
 
   Result<int32_t> create();
   Status free(int32_t sequence);
+  // Where a cache keeps its newest tokens exact, a step runs in pieces that end where a group is sealed, so that every
+  // token sees what it would see if the tokens came one by one.
+
   /// One step. Logits of the last new token of each entry, in order. A step with one token for every entry is a decode
   /// step.
   Result<Logits> step(std::span<const Append> entries);
@@ -73,10 +77,17 @@ public:
 private:
   friend class LanguageModel;
   Result<Logits> call(const char *function, std::span<const Append> entries, bool lastRows);
+  Result<Logits> run(std::span<const Append> entries, bool lastRows);
+  Status check(std::span<const Append> entries) const;
+  /// New tokens that a sequence with `position` tokens takes before a group is sealed.
+  int64_t roomUntilSeal(int64_t position) const;
 
   std::shared_ptr<kvc_module_t> module;
   runtime::ContextHandle context;
   ModelFacts facts;
+  /// Newest tokens that stay exact, and tokens that are sealed together; 0: nothing is sealed later than it is
+  /// appended.
+  int64_t residual = 0, sealGroup = 0;
 };
 
 class LanguageModel {
