@@ -211,6 +211,7 @@ public:
     if (failures <= 60) {
       llvm::outs() << "FAIL " << id.str() << "\n     " << message << "\n     to repeat: kvc-differential "
                    << mutantOptions() << "--case '" << id.str() << "'\n";
+      llvm::outs().flush();
     }
   }
 

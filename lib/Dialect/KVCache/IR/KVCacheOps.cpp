@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -279,8 +280,10 @@ static LogicalResult verifyScoreRegion(Operation *op, Region &region, OperandRan
              << "'";
     }
     for (Value operand : inner.getOperands()) {
-      if (operand.getParentRegion() != &region) {
-        return inner.emitOpError() << "expects values of the score region or captures, but got a value from outside";
+      // Constants may lie outside: stock passes move them there.
+      if (operand.getParentRegion() != &region && !matchPattern(operand, m_Constant())) {
+        return inner.emitOpError() << "expects values of the score region, captures or constants, but got a value from "
+                                      "outside";
       }
     }
   }
