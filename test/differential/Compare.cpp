@@ -28,13 +28,27 @@ static constexpr Tolerance tolerances[] = {
     {"stored", "int4", {1e+0, 2e+0, 2e-2}},
     {"stored", "int2", {4e+0, 8e+0, 5e-2}},
     {"rows", "f32", {1e-5, 1e-4, 1e-6}},
-    {"attention", "f32", {2e-4, 1e-3, 2e-5}},
-    {"attention", "f16", {2e-4, 1e-3, 2e-5}},
-    {"attention", "bf16", {5e-2, 1e-1, 1e-2}},
-    {"attention", "int8", {2e-4, 1e-3, 2e-5}},
-    {"attention", "int4", {2e-4, 1e-3, 2e-5}},
-    {"attention", "int2", {2e-4, 1e-3, 2e-5}},
+    {"attention", "f32", {1e-3, 1e-3, 3e-5}},
+    {"attention", "f16", {1e-3, 1e-3, 3e-5}},
+    {"attention", "bf16", {1e-1, 1e-1, 1e-2}},
+    {"attention", "int8", {1e-3, 1e-3, 3e-5}},
+    {"attention", "int4", {1e-3, 1e-3, 3e-5}},
+    {"attention", "int2", {1e-3, 1e-3, 3e-5}},
+    // Over keys that RoPE in f32 rotated, as for what is stored.
+    {"rotated", "f32", {2e-3, 2e-3, 5e-5}},
+    {"rotated", "f16", {2e-2, 2e-2, 3e-4}},
+    {"rotated", "bf16", {1e-1, 1e-1, 1e-2}},
+    {"rotated", "int8", {5e-2, 1e-1, 1e-3}},
+    {"rotated", "int4", {5e-1, 1e+0, 1e-2}},
+    {"rotated", "int2", {1e+0, 2e+0, 2e-2}},
+    // Scores of pages and slots, norms, planes.
     {"scores", "f32", {1e-4, 1e-3, 1e-5}},
+    {"rotated scores", "f32", {1e-3, 5e-3, 1e-4}},
+    {"rotated scores", "f16", {1e-2, 5e-2, 5e-4}},
+    {"rotated scores", "bf16", {5e-2, 1e-1, 1e-2}},
+    {"rotated scores", "int8", {5e-2, 1e-1, 2e-3}},
+    {"rotated scores", "int4", {5e-1, 1e+0, 2e-2}},
+    {"rotated scores", "int2", {2e+0, 4e+0, 5e-2}},
     {"count", "f32", {4, 1, 2e-1}},
 };
 
@@ -43,11 +57,13 @@ llvm::ArrayRef<Tolerance> differential::getTolerances() { return tolerances; }
 static llvm::StringRef storageOf(llvm::StringRef format) { return format.split('/').first; }
 
 const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind) {
+  const bool rotated = config[AxisRope] != "none" || config[AxisOp] == "rebase";
+  const llvm::StringRef k = storageOf(config[AxisK]), v = storageOf(config[AxisV]);
   llvm::StringRef result, storage = "f32";
   switch (kind) {
   case ResultKind::StoredK:
     result = "stored";
-    storage = config[AxisRope].starts_with("append") || config[AxisOp] == "rebase" ? storageOf(config[AxisK]) : "exact";
+    storage = rotated && config[AxisRope] != "load" ? k : "exact";
     break;
   case ResultKind::StoredV:
     result = "stored";
@@ -59,16 +75,16 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
   case ResultKind::Scores:
   case ResultKind::Norms:
   case ResultKind::Plane:
-    result = "scores";
+    result = rotated ? "rotated scores" : "scores";
+    storage = rotated ? k : "f32";
     break;
   case ResultKind::Count:
     result = "count";
     break;
   default:
-    result = "attention";
+    result = rotated ? "rotated" : "attention";
     // bf16 is the only format whose products may be of rounded queries and probabilities.
-    storage =
-        storageOf(config[AxisK]) == "bf16" || storageOf(config[AxisV]) == "bf16" ? "bf16" : storageOf(config[AxisK]);
+    storage = k == "bf16" || v == "bf16" ? "bf16" : k;
   }
   return *llvm::find_if(tolerances,
                         [&](const Tolerance &row) { return row.result == result && row.storage == storage; });

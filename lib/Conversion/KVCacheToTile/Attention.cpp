@@ -112,14 +112,14 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
       low = maximum(b, low, block);
     }
   }
+  Value selection = k.selections[segment];
+  if (selection && cast<SelectionType>(selection.getType()).getUnit() == Unit::Token) {
+    // It lists slots of the tail too.
+    return enterTokens(k, q, cache, selection, begin, end, state);
+  }
   auto enterPacked = [&](Value packedEnd) {
-    Value selection = k.selections[segment];
-    if (!selection) {
-      return enterSpan(k, q, cache, tile::Part::Pages, low, packedEnd, state);
-    }
-    return cast<SelectionType>(selection.getType()).getUnit() == Unit::Page
-               ? enterPages(k, q, cache, selection, low, packedEnd, state)
-               : enterTokens(k, q, cache, selection, begin, end, state);
+    return selection ? enterPages(k, q, cache, selection, low, packedEnd, state)
+                     : enterSpan(k, q, cache, tile::Part::Pages, low, packedEnd, state);
   };
   if (!type.hasTail()) {
     return enterPacked(high);

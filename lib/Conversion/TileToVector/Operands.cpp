@@ -211,9 +211,24 @@ SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emit
 // Unpacking
 //===----------------------------------------------------------------------===//
 
+/// A slot from its page when it is sealed, else from the tail.
+static Value loadFromEither(ImplicitLocOpBuilder &b, const PageOperand &operand, Value cache, Value slot,
+                            llvm::function_ref<Value(ImplicitLocOpBuilder &, tile::Part)> load) {
+  Value sealed = tile::CounterOp::create(b, tile::Counter::Sealed, cache, operand.sequence, operand.head);
+  Value isSealed = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slot, sealed);
+  auto type = VectorType::get({operand.channels}, b.getF32Type());
+  auto choice = scf::IfOp::create(b, TypeRange{type}, isSealed, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(b, load(b, tile::Part::Pages));
+  b.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(b, load(b, tile::Part::Tail));
+  return choice.getResult(0);
+}
+
 /// Slot by slot, through the codec of single slots: for plain rows, selected slots, and keys that are rotated when
 /// loaded. `slotOf` gives the slot of each number below the count.
-static void stageRows(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand &operand, Value cache,
+static void stageRows(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand &operand, Value cache, bool isGather,
                       llvm::function_ref<Value(ImplicitLocOpBuilder &, Value)> slotOf) {
   int64_t channels = operand.channels;
   RopeAttr rope = operand.isKey() ? operand.cache->type.getRope() : RopeAttr();
@@ -222,8 +237,12 @@ static void stageRows(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand
   Value rowBuffer = emitter.allocate({channels}, b.getF32Type());
   emitter.forRange(b, indexOf(b, 0), operand.count, 1, [&](ImplicitLocOpBuilder &b, Value number) {
     Value slot = slotOf(b, number);
-    Value row = tile::LoadSlotOp::create(b, VectorType::get({channels}, b.getF32Type()), operand.layout->plane,
-                                         operand.part, cache, operand.sequence, operand.head, slot, indexOf(b, 0));
+    auto load = [&](ImplicitLocOpBuilder &b, tile::Part part) -> Value {
+      return tile::LoadSlotOp::create(b, VectorType::get({channels}, b.getF32Type()), operand.layout->plane, part,
+                                      cache, operand.sequence, operand.head, slot, indexOf(b, 0));
+    };
+    Value row = isGather && operand.cache->type.hasTail() ? loadFromEither(b, operand, cache, slot, load)
+                                                          : load(b, operand.part);
     if (rope) {
       Value position = slot;
       if (operand.cache->type.getStoredPositions()) {
@@ -309,7 +328,8 @@ void TileEmitter::emitOperand(tile::OperandOp op) {
       plane.packed && wholeGroups && !rotated &&
       (isKey ? operand.slots % lanes == 0 : operand.channels % lanes == 0 && operand.chunk % plane.pack == 0);
   if (!inPlace) {
-    stageRows(b, *this, operand, op.getCache(), [&](Builder &b, Value number) { return add(b, op.getSlot(), number); });
+    stageRows(b, *this, operand, op.getCache(), /*isGather=*/false,
+              [&](Builder &b, Value number) { return add(b, op.getSlot(), number); });
   } else {
     isKey ? prepareKeys(b, *this, operand) : prepareValues(b, *this, operand);
     bool manyRows = llvm::any_of(op->getUsers(), [](Operation *user) {
@@ -339,7 +359,7 @@ void TileEmitter::emitGatherOperand(tile::GatherOperandOp op) {
   operand.sequence = op.getSequence();
   operand.head = op.getHead();
   operand.count = op.getCount();
-  stageRows(b, *this, operand, op.getCache(), [&](Builder &b, Value number) {
+  stageRows(b, *this, operand, op.getCache(), /*isGather=*/true, [&](Builder &b, Value number) {
     return tile::SelectionEntryOp::create(b, op.getSelection(), op.getEntry(), op.getHead(),
                                           add(b, op.getFirst(), number), operand.cache->type.getHeads())
         .getResult();
