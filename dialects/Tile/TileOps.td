@@ -48,6 +48,34 @@ def Tile_ReserveOp : Tile_Op<"reserve", [Pure, AllTypesMatch<["cache", "result"]
   let assemblyFormat = "$mode $cache `at` $batch attr-dict `:` type($cache)";
 }
 
+def Tile_ReserveLengthsOp : Tile_Op<"reserve_lengths", [Pure, AllTypesMatch<["cache", "result"]>]> {
+  let summary = "makes memory for new contents of the batch's sequences exist and be unshared";
+  let description = [{
+    Every table of entry i gets pages for `lengths[i]` slots, which is at most `limit`.
+    ```mlir
+    %c1 = tile.reserve_lengths %c0 at %b for %lengths up_to %n : !kv, tensor<?xi32>
+    ```
+  }];
+  let arguments = (ins KVCache_CacheType:$cache, KVCache_BatchType:$batch, 1DTensorOf<[I32]>:$lengths, Index:$limit);
+  let results = (outs KVCache_CacheType:$result);
+  let assemblyFormat = [{
+    $cache `at` $batch `for` $lengths `up_to` $limit attr-dict `:` type($cache) `,` type($lengths)
+  }];
+}
+
+def Tile_CreateOp : Tile_Op<"create", [Pure]> {
+  let summary = "an empty cache of another type for the same sequences";
+  let description = [{
+    It has pages and tails for the slots of the source's tables of the batch's sequences.
+    ```mlir
+    %c1 = tile.create like %c0 at %b : !kv_f16 to !kv_int8
+    ```
+  }];
+  let arguments = (ins KVCache_CacheType:$source, KVCache_BatchType:$batch);
+  let results = (outs KVCache_CacheType:$result);
+  let assemblyFormat = "`like` $source `at` $batch attr-dict `:` type($source) `to` type($result)";
+}
+
 def Tile_ReleaseOp : Tile_Op<"release", [Pure, AllTypesMatch<["cache", "result"]>]> {
   let summary = "gives pages past the end of the batch's tables back to the pool";
   let description = [{

@@ -1,6 +1,6 @@
 //===- Dense.cpp - Between caches and dense tensors -----------------------===//
 //
-// export, and merge_states, which is on dense tensors alone.
+// export, import and requantize; merge_states, which is on dense tensors alone.
 //
 //===----------------------------------------------------------------------===//
 #include "Lowerings.h"
@@ -15,6 +15,11 @@ using namespace mlir;
 using namespace kvc;
 using namespace kvc::kvcache;
 using namespace kvc::tile;
+
+/// Slots that are sealed when a table of that length is written anew.
+static Value sealedOf(ImplicitLocOpBuilder &b, CacheType type, Value length) {
+  return type.hasTail() ? sealTarget(b, type, length) : length;
+}
 
 /// Slots of one work item.
 static constexpr int64_t exportBlock = 64;
@@ -54,6 +59,78 @@ FailureOr<Replacements> kvc::lowerExport(ExportOp op, ImplicitLocOpBuilder &host
   Value lists = createMul(host, entries, createIndex(host, cacheType.getHeads()));
   return Replacements(kernel.dispatch(
       createMul(host, lists, arith::CeilDivUIOp::create(host, extent, createIndex(host, exportBlock)))));
+}
+
+FailureOr<Replacements> kvc::lowerImport(ImportOp op, ImplicitLocOpBuilder &host) {
+  auto type = cast<CacheType>(op.getCache().getType());
+  const bool nhd = op.getLayout() == DenseLayout::NHD;
+  Value batch = op.getBatch(), lengths = op.getLengths();
+  auto extentOf = [&](Value dense) -> Value { return tensor::DimOp::create(host, dense, nhd ? 1 : 2); };
+  Value limit = arith::MinUIOp::create(host, extentOf(op.getKey()), extentOf(op.getValue()));
+  Value cache = ReserveLengthsOp::create(host, op.getCache(), batch, lengths, limit);
+  KernelBuilder kernel(host, "import", {op.getKey(), op.getValue(), lengths, batch}, {cache});
+  ImplicitLocOpBuilder &b = kernel.body;
+  Table table = createTable(b, kernel.input(3), kernel.output(0), kernel.item);
+  Value zero = createIndex(b, 0), one = createIndex(b, 1);
+  auto lengthOf = [](ImplicitLocOpBuilder &b, Value lengths, Value entry) -> Value {
+    return arith::IndexCastOp::create(b, b.getIndexType(), memref::LoadOp::create(b, lengths, ValueRange{entry}));
+  };
+  auto load = [&](unsigned input, Plane plane, Value slot) -> Value {
+    SmallVector<Value> place{table.entry, nhd ? slot : table.head, nhd ? table.head : slot, zero};
+    return vector::LoadOp::create(b, VectorType::get({type.getDim(plane)}, b.getF32Type()), kernel.input(input), place);
+  };
+  Value length = lengthOf(b, kernel.input(2), table.entry);
+  createFor(b, zero, length, zero, [&](Value slot, Value sealed) -> Value {
+    createSlotStore(b, table, slot, {load(0, Plane::K, slot), load(1, Plane::V, slot), slot}, {.fresh = true});
+    return type.hasTail() ? createSealing(b, table, sealed, sealTarget(b, type, createAdd(b, slot, one))) : sealed;
+  });
+  cache = kernel.dispatch(createItems(host, batch, type.getHeads()))[0];
+  cache = createCounterUpdate(host, "imported", {lengths}, batch, cache, [&](KernelBuilder &k, const Table &table) {
+    Value length = lengthOf(k.body, k.input(0), table.entry);
+    return Counters{length, sealedOf(k.body, type, length)};
+  });
+  return Replacements{ReleaseOp::create(host, cache, batch)};
+}
+
+FailureOr<Replacements> kvc::lowerRequantize(RequantizeOp op, ImplicitLocOpBuilder &host) {
+  auto from = cast<CacheType>(op.getCache().getType()), to = cast<CacheType>(op.getResult().getType());
+  Value batch = op.getBatch(), cache = CreateOp::create(host, to, op.getCache(), batch);
+  KernelBuilder kernel(host, "requantize", {op.getCache(), batch}, {cache});
+  ImplicitLocOpBuilder &b = kernel.body;
+  Table source = createTable(b, kernel.input(1), kernel.input(0), kernel.item), table = source;
+  table.cache = kernel.output(0);
+  auto lengthOf = [](ImplicitLocOpBuilder &b, const Table &source) -> Value {
+    return CounterOp::create(b, Counter::Length, source.cache, source.sequence, source.head);
+  };
+  Value zero = createIndex(b, 0), one = createIndex(b, 1), length = lengthOf(b, source), old = createSealed(b, source);
+  auto load = [&](SlotPlane plane, Type number, Value slot) -> Value {
+    return LoadNumberOp::create(b, number, plane, source.cache, source.sequence, source.head, slot);
+  };
+  Value sealed = createFor(b, zero, length, zero, [&](Value slot, Value sealed) -> Value {
+    Value position = arith::IndexCastOp::create(b, b.getIndexType(), load(SlotPlane::Position, b.getI32Type(), slot));
+    Value key = createStoredRow(b, source, Plane::K, slot, old),
+          value = createStoredRow(b, source, Plane::V, slot, old);
+    createSlotStore(b, table, slot, {key, value, position}, {.fresh = true, .bounds = false});
+    for (auto [isKept, plane] : {std::pair{from.getScorePlane() && to.getScorePlane(), SlotPlane::Score},
+                                 std::pair{from.getNormPlane() && to.getNormPlane(), SlotPlane::Norm}}) {
+      if (isKept) {
+        StoreNumberOp::create(b, plane, load(plane, b.getF32Type(), slot), table.cache, table.sequence, table.head,
+                              slot);
+      }
+    }
+    return to.hasTail() ? createSealing(b, table, sealed, sealTarget(b, to, createAdd(b, slot, one))) : sealed;
+  });
+  if (to.getMinmaxPlane()) {
+    createBoundsOf(b, table, zero, length, to.hasTail() ? sealed : Value());
+  }
+  cache = kernel.dispatch(createItems(host, batch, to.getHeads()))[0];
+  auto counters = [&](KernelBuilder &k, const Table &table) {
+    Table source = table;
+    source.cache = k.input(0);
+    Value length = lengthOf(k.body, source);
+    return Counters{length, sealedOf(k.body, to, length)};
+  };
+  return Replacements{createCounterUpdate(host, "requantized", {op.getCache()}, batch, cache, counters)};
 }
 
 FailureOr<Replacements> kvc::lowerMergeStates(MergeStatesOp op, ImplicitLocOpBuilder &host) {

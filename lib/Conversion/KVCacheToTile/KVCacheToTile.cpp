@@ -48,6 +48,8 @@ struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<Conver
     return llvm::TypeSwitch<Operation *, FailureOr<Replacements>>(op)
         .Case([&](RopeOp op) { return lowerRope(op, host); })
         .Case([&](AppendOp op) { return lowerAppend(op, host); })
+        .Case([&](ImportOp op) { return lowerImport(op, host); })
+        .Case([&](RequantizeOp op) { return lowerRequantize(op, host); })
         .Case([&](SealOp op) { return lowerSeal(op, host); })
         .Case([&](TruncateOp op) { return lowerTruncate(op, host); })
         .Case([&](CompactOp op) { return lowerCompact(op, host); })

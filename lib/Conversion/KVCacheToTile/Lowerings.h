@@ -14,6 +14,8 @@ using Replacements = llvm::SmallVector<mlir::Value, 3>;
 
 llvm::FailureOr<Replacements> lowerRope(kvcache::RopeOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerAppend(kvcache::AppendOp op, mlir::ImplicitLocOpBuilder &host);
+llvm::FailureOr<Replacements> lowerImport(kvcache::ImportOp op, mlir::ImplicitLocOpBuilder &host);
+llvm::FailureOr<Replacements> lowerRequantize(kvcache::RequantizeOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerSeal(kvcache::SealOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerTruncate(kvcache::TruncateOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerCompact(kvcache::CompactOp op, mlir::ImplicitLocOpBuilder &host);

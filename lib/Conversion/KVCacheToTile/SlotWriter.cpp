@@ -57,7 +57,7 @@ void kvc::createSlotStore(ImplicitLocOpBuilder &b, const Table &table, Value slo
         vector::ReductionOp::create(b, vector::CombiningKind::ADD, arith::MulFOp::create(b, content.key, content.key));
     number(SlotPlane::Norm, math::SqrtOp::create(b, squares));
   }
-  if (type.getMinmaxPlane()) {
+  if (type.getMinmaxPlane() && options.bounds) {
     Value pageSlots = createIndex(b, type.getPage());
     Value page = arith::DivUIOp::create(b, slot, pageSlots);
     Value start = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, arith::RemUIOp::create(b, slot, pageSlots), zero);

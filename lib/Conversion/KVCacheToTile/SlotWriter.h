@@ -30,10 +30,11 @@ struct NewSlot {
   mlir::Value key, value, position;
 };
 /// Whether the slot is behind all others of its page, so that it starts the page's bounds anew when it is the page's
-/// first: always, or if an i1 value says so; otherwise it widens them.
+/// first: always, or if an i1 value says so; otherwise it widens them. Without `bounds` they are left to the caller.
 struct SlotStoreOptions {
   bool fresh = false;
   mlir::Value freshIf = {};
+  bool bounds = true;
 };
 /// Stores a slot: key and value (in the tail of a cache that has one), position, norm, score 0, the bounds of its page.
 void createSlotStore(mlir::ImplicitLocOpBuilder &b, const Table &table, mlir::Value slot, const NewSlot &content,

@@ -361,8 +361,8 @@ private:
     for (size_t k = 0; k < sizeOfVector(step.free()); ++k) {
       uint32_t value = step.free()->Get(k);
       bool isBuffer = tensor(value) && tensor(value)->source() == fb::TensorSource::buffer;
-      bool isClone = cache(value) && cloned.count(value);
-      if ((!isBuffer && !isClone) || values[value].freed) {
+      bool isOwned = cache(value) && owned.count(value);
+      if ((!isBuffer && !isOwned) || values[value].freed) {
         return bad("expects to free a buffer or a clone once, but got value {}", value);
       }
       values[value].freed = true;
@@ -391,6 +391,15 @@ private:
         return bad("expects a known mode, but got {}", int(reserve.mode()));
       }
       KVC_RETURN_IF_ERROR(useCache(reserve.cache()));
+      if (reserve.mode() == fb::ReserveMode::lengths) {
+        const fb::Tensor *lengths = reserve.lengths() < 0 ? nullptr : tensor(uint32_t(reserve.lengths()));
+        if (!lengths || lengths->dtype() != fb::DType::i32 || sizeOfVector(lengths->dims()) != 1 ||
+            (lengths->source() != fb::TensorSource::argument && lengths->source() != fb::TensorSource::constant)) {
+          return bad("expects lengths that are an i32 vector, an argument or a constant, but got value {}",
+                     reserve.lengths());
+        }
+        KVC_RETURN_IF_ERROR(useNode(reserve.limit()));
+      }
       return useBatch(reserve.batch());
     }
     case fb::Action::Release:
@@ -407,7 +416,23 @@ private:
                    cache(clone.result())->spec());
       }
       values[clone.result()].defined = true;
-      cloned.insert(clone.result());
+      owned.insert(clone.result());
+      return {};
+    }
+    case fb::Action::Create: {
+      const fb::Create &create = *step.action_as_Create();
+      KVC_RETURN_IF_ERROR(useCache(create.source()));
+      KVC_RETURN_IF_ERROR(useBatch(create.batch()));
+      if (!cache(create.result()) || values[create.result()].defined) {
+        return bad("expects a cache that nothing else defines as the created one, but got value {}", create.result());
+      }
+      auto tablesOf = [&](uint32_t value) { return module.caches()->Get(cache(value)->spec())->tables_per_sequence(); };
+      if (tablesOf(create.source()) != tablesOf(create.result())) {
+        return bad("expects a created cache with {} tables per sequence, but got {}", tablesOf(create.source()),
+                   tablesOf(create.result()));
+      }
+      values[create.result()].defined = true;
+      owned.insert(create.result());
       return {};
     }
     case fb::Action::Fork:
@@ -429,7 +454,7 @@ private:
   const fb::Function &function;
   std::vector<State> values;
   std::vector<uint32_t> depth;
-  std::set<uint32_t> cloned;
+  std::set<uint32_t> owned; // caches that the function made
 };
 
 Status verifyCacheSpec(const fb::CacheSpec &spec) {

@@ -179,6 +179,32 @@ Status Cache::checkTable(int64_t table) const {
   return {};
 }
 
+template <typename Demand>
+void Cache::addDemand(int64_t table, int64_t first, int64_t slots, Demand &pages, Demand &tails) const {
+  for (int64_t page = first; page < pagesFor(slots); ++page) {
+    int32_t physical = row(table)[page];
+    physical < 0 ? pages.addNew() : pages.addUnique(physical);
+  }
+  if (hasTail()) {
+    tailData[table] < 0 ? tails.addNew() : tails.addUnique(tailData[table]);
+  }
+}
+
+Status Cache::ownBlocks(int64_t table, int64_t first, int64_t slots) {
+  auto own = [](BlockPool &pool, int32_t &block) -> Status {
+    if (block < 0) {
+      block = pool.take();
+      return {};
+    }
+    KVC_ASSIGN_OR_RETURN(block, pool.makeUnique(block));
+    return {};
+  };
+  for (int64_t page = first; page < pagesFor(slots); ++page) {
+    KVC_RETURN_IF_ERROR(own(cachePool->pages, row(table)[page]));
+  }
+  return hasTail() ? own(cachePool->tails, tailData[table]) : Status();
+}
+
 Status Cache::checkAppendLocked(const Batch &batch) const {
   KVC_RETURN_IF_ERROR(checkBatchLocked(batch));
   Demand pages(cachePool->pages), tails(cachePool->tails);
@@ -197,13 +223,7 @@ Status Cache::checkAppendLocked(const Batch &batch) const {
                                   cacheSpec->name, table / cacheSpec->tablesPerSequence, slotsPerTable, length, rows));
       return;
     }
-    for (int64_t page = sealedData[table] / cacheSpec->pageSlots; page < pagesFor(length + rows); ++page) {
-      int32_t physical = row(table)[page];
-      physical < 0 ? pages.addNew() : pages.addUnique(physical);
-    }
-    if (hasTail()) {
-      tailData[table] < 0 ? tails.addNew() : tails.addUnique(tailData[table]);
-    }
+    addDemand(table, sealedData[table] / cacheSpec->pageSlots, length + rows, pages, tails);
   });
   KVC_RETURN_IF_ERROR(status);
   KVC_RETURN_IF_ERROR(pages.check("pages", cacheSpec->name));
@@ -213,27 +233,10 @@ Status Cache::checkAppendLocked(const Batch &batch) const {
 Status Cache::reserveAppendLocked(const Batch &batch) {
   KVC_RETURN_IF_ERROR(checkAppendLocked(batch));
   Status status;
-  auto own = [&](BlockPool &pool, int32_t &block) {
-    if (block < 0) {
-      block = pool.take();
-      return;
-    }
-    if (Result<int32_t> unique = pool.makeUnique(block); unique.ok()) {
-      block = *unique;
-    } else {
-      status = unique.status();
-    }
-  };
   forEachTable(batch, [&](int64_t table, int64_t rows) {
-    if (rows == 0) {
-      return;
-    }
-    // Sealing writes from slot `sealed` on, not only from `length` on.
-    for (int64_t page = sealedData[table] / cacheSpec->pageSlots; page < pagesFor(lengthData[table] + rows); ++page) {
-      own(cachePool->pages, row(table)[page]);
-    }
-    if (hasTail()) {
-      own(cachePool->tails, tailData[table]);
+    if (rows > 0 && status.ok()) {
+      // Sealing writes from slot `sealed` on, not only from `length` on.
+      status = ownBlocks(table, sealedData[table] / cacheSpec->pageSlots, lengthData[table] + rows);
     }
   });
   KVC_RETURN_IF_ERROR(status);
@@ -283,6 +286,44 @@ Status Cache::reserveRewriteLocked(const Batch &batch) {
     }
   });
   return status;
+}
+
+Status Cache::reserveLengthsLocked(const Batch &batch, const std::vector<int64_t> &lengths, int64_t limit) {
+  KVC_RETURN_IF_ERROR(checkBatchLocked(batch));
+  if (lengths.size() != size_t(batch.entries())) {
+    return invalid(fmt::format("cache '{}': expects lengths of {} entries, but got {}", cacheSpec->name,
+                               batch.entries(), lengths.size()));
+  }
+  limit = std::min(limit, slotsPerTable);
+  for (int64_t length : lengths) {
+    if (length < 0 || length > limit) {
+      return Status(StatusCode::outOfRange, fmt::format("cache '{}': expects lengths of 0 to {} slots, but got {}",
+                                                        cacheSpec->name, limit, length));
+    }
+  }
+  auto forEach = [&](auto function) {
+    for (size_t entry = 0; entry < lengths.size(); ++entry) {
+      int64_t first = batch.sequence(entry) * int64_t(cacheSpec->tablesPerSequence);
+      for (int64_t table = first; table < first + cacheSpec->tablesPerSequence; ++table) {
+        function(table, lengths[entry]);
+      }
+    }
+  };
+  Demand pages(cachePool->pages), tails(cachePool->tails);
+  forEach([&](int64_t table, int64_t length) { addDemand(table, 0, length, pages, tails); });
+  KVC_RETURN_IF_ERROR(pages.check("pages", cacheSpec->name));
+  KVC_RETURN_IF_ERROR(tails.check("tails", cacheSpec->name));
+  Status status;
+  forEach([&](int64_t table, int64_t length) {
+    if (status.ok()) {
+      status = ownBlocks(table, 0, length);
+    }
+  });
+  KVC_RETURN_IF_ERROR(status);
+  for (size_t entry = 0; entry < lengths.size(); ++entry) {
+    appendedCount[size_t(batch.sequence(entry))] = lengths[entry];
+  }
+  return {};
 }
 
 Status Cache::releaseLocked(const Batch &batch) {
@@ -374,6 +415,27 @@ Result<std::shared_ptr<Cache>> Cache::cloneLocked() const {
   copy->appendedCount = appendedCount;
   copy->broken = broken;
   return copy;
+}
+
+Result<std::shared_ptr<Cache>> Cache::createLikeLocked(std::shared_ptr<const CacheSpec> spec,
+                                                       const Batch &batch) const {
+  KVC_RETURN_IF_ERROR(checkBatchLocked(batch));
+  CacheOptions options;
+  options.sequences = sequenceCount;
+  options.maxLength = slotsPerTable;
+  KVC_ASSIGN_OR_RETURN(std::shared_ptr<Cache> cache, create(cacheDevice, std::move(spec), options));
+  Status status;
+  forEachTable(batch, [&](int64_t table, int64_t) {
+    if (status.ok() && (status = checkTable(table)).ok() && lengthData[table] > 0) {
+      status = cache->ownBlocks(table, 0, lengthData[table]);
+    }
+  });
+  KVC_RETURN_IF_ERROR(status);
+  for (int32_t entry = 0; entry < batch.entries(); ++entry) {
+    size_t sequence = size_t(batch.sequence(size_t(entry)));
+    cache->appendedCount[sequence] = appendedCount[sequence];
+  }
+  return cache;
 }
 
 void Cache::truncateLocked(int64_t sequence, int64_t length) {

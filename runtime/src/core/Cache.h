@@ -69,9 +69,14 @@ public:
   Status checkRewriteLocked(const Batch &batch) const;
   Status reserveAppendLocked(const Batch &batch);
   Status reserveRewriteLocked(const Batch &batch);
+  /// Entry i's tables get pages for `lengths[i]` slots (0 .. limit), and a tail, none of them shared. That is also the
+  /// number of tokens appended from now on.
+  Status reserveLengthsLocked(const Batch &batch, const std::vector<int64_t> &lengths, int64_t limit);
   Status releaseLocked(const Batch &batch);
   Status forkLocked(int64_t source, int64_t destination);
   Result<std::shared_ptr<Cache>> cloneLocked() const;
+  /// An empty cache of another spec for the same sequences, with pages and tails for the batch's slots here.
+  Result<std::shared_ptr<Cache>> createLikeLocked(std::shared_ptr<const CacheSpec> spec, const Batch &batch) const;
   /// The sequences of a batch exist and are whole.
   Status checkBatchLocked(const Batch &batch) const;
   int64_t maxLengthLocked(const Batch &batch) const;
@@ -127,6 +132,11 @@ private:
   void truncateLocked(int64_t sequence, int64_t length);
   void clearLocked(int64_t sequence);
   Status checkTable(int64_t table) const;
+  /// Takes pages `first .. pagesFor(slots) - 1` and a tail for a table, or makes those it has its own.
+  Status ownBlocks(int64_t table, int64_t first, int64_t slots);
+  /// Adds what ownBlocks would take.
+  template <typename Demand>
+  void addDemand(int64_t table, int64_t first, int64_t slots, Demand &pages, Demand &tails) const;
   int32_t *row(int64_t table) const { return tableData + table * tableColumns; }
   int64_t pagesFor(int64_t slots) const { return (slots + cacheSpec->pageSlots - 1) / int64_t(cacheSpec->pageSlots); }
   bool hasTail() const { return cacheSpec->tailSlots > 0; }

@@ -69,9 +69,9 @@ public:
         }
       }
     }
-    // Clones that did not become results give their pages back under the lock.
+    // Clones and created caches that did not become results give their pages back under the lock.
     for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i].isClone && values[i].cache) {
+      if (values[i].isOwned && values[i].cache) {
         if (values[i].cache.use_count() == 1) {
           values[i].cache->disposeLocked();
         }
@@ -88,7 +88,7 @@ private:
     bool bound = false; // address and dims are set
     Temporary buffer;
     std::shared_ptr<Cache> cache;
-    bool isClone = false;
+    bool isOwned = false; // a clone or a created cache
     std::shared_ptr<Batch> batch;
     int64_t word = 0; // scalars
   };
@@ -545,8 +545,7 @@ private:
       const fb::Reserve &reserve = *step.action_as_Reserve();
       Cache &cache = *values[reserve.cache()].cache;
       const Batch &batch = *values[reserve.batch()].batch;
-      KVC_RETURN_IF_ERROR(reserve.mode() == fb::ReserveMode::append ? cache.reserveAppendLocked(batch)
-                                                                    : cache.reserveRewriteLocked(batch));
+      KVC_RETURN_IF_ERROR(runReserve(reserve, cache, batch));
       // A reservation that fails has at most replaced shared pages by copies.
       changed = true;
       return {};
@@ -558,19 +557,54 @@ private:
     case fb::Action::Clone: {
       const fb::Clone &clone = *step.action_as_Clone();
       KVC_ASSIGN_OR_RETURN(values[clone.result()].cache, values[clone.source()].cache->cloneLocked());
-      values[clone.result()].isClone = true;
+      values[clone.result()].isOwned = true;
+      return {};
+    }
+    case fb::Action::Create: {
+      const fb::Create &create = *step.action_as_Create();
+      const std::shared_ptr<const CacheSpec> &spec =
+          module->cacheSpecs()[value(create.result()).type_as_Cache()->spec()];
+      KVC_ASSIGN_OR_RETURN(values[create.result()].cache,
+                           values[create.source()].cache->createLikeLocked(spec, *values[create.batch()].batch));
+      values[create.result()].isOwned = true;
       return {};
     }
     case fb::Action::Fork: {
       const fb::Fork &fork = *step.action_as_Fork();
       KVC_ASSIGN_OR_RETURN(int64_t source, evaluate(fork.source()));
       KVC_ASSIGN_OR_RETURN(int64_t destination, evaluate(fork.destination()));
+      if (source == destination) {
+        // In a plan, unlike for a user, that is a sequence like any other.
+        return source < 0 || source >= values[fork.cache()].cache->sequences()
+                   ? Status(StatusCode::outOfRange, fmt::format("expects a fork of a sequence from 0 to {}, but got {}",
+                                                                values[fork.cache()].cache->sequences() - 1, source))
+                   : Status();
+      }
       changed = true;
       return values[fork.cache()].cache->forkLocked(source, destination);
     }
     default:
       return Status(StatusCode::internal, "expects a verified step");
     }
+  }
+
+  Status runReserve(const fb::Reserve &reserve, Cache &cache, const Batch &batch) {
+    switch (reserve.mode()) {
+    case fb::ReserveMode::append:
+      return cache.reserveAppendLocked(batch);
+    case fb::ReserveMode::rewrite:
+      return cache.reserveRewriteLocked(batch);
+    case fb::ReserveMode::lengths: {
+      size_t index = size_t(reserve.lengths());
+      std::vector<int64_t> lengths(size_t(values[index].dims[0]));
+      for (size_t entry = 0; entry < lengths.size(); ++entry) {
+        KVC_ASSIGN_OR_RETURN(lengths[entry], element(index, int64_t(entry)));
+      }
+      KVC_ASSIGN_OR_RETURN(int64_t limit, evaluate(reserve.limit()));
+      return cache.reserveLengthsLocked(batch, lengths, limit);
+    }
+    }
+    return Status(StatusCode::internal, "expects a verified mode");
   }
 
   Status dispatch(const fb::Dispatch &dispatch) {
