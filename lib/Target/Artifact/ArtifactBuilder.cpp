@@ -142,11 +142,13 @@ private:
     case fb::Action::Dispatch:
       return {s.action, fb::CreateDispatch(b, s.kernel, b.CreateVector(s.operands), s.items).Union()};
     case fb::Action::Reserve:
-      return {s.action, fb::CreateReserve(b, s.cache, s.batch, s.mode).Union()};
+      return {s.action, fb::CreateReserve(b, s.cache, s.batch, s.mode, s.lengths, s.limit).Union()};
     case fb::Action::Release:
       return {s.action, fb::CreateRelease(b, s.cache, s.batch).Union()};
     case fb::Action::Clone:
       return {s.action, fb::CreateClone(b, s.cache, s.result).Union()};
+    case fb::Action::Create:
+      return {s.action, fb::CreateCreate(b, s.cache, s.batch, s.result).Union()};
     case fb::Action::Fork:
       return {s.action, fb::CreateFork(b, s.cache, s.source, s.destination).Union()};
     default:

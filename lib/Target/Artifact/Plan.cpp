@@ -381,6 +381,8 @@ private:
         .Case([&](tile::DispatchOp op) { return visitDispatch(op); })
         .Case([&](tile::ReserveOp op) { return visitReserve(op); })
         .Case([&](tile::ReleaseOp op) { return visitRelease(op); })
+        .Case([&](tile::ReserveLengthsOp op) { return visitReserveLengths(op); })
+        .Case([&](tile::CreateOp op) { return visitCreate(op); })
         .Case([&](tile::CloneOp op) { return visitClone(op); })
         .Case([&](ForkOp op) { return visitFork(op); })
         .Case([&](func::ReturnOp op) { return visitReturn(op); })
@@ -427,12 +429,17 @@ private:
     return bytes;
   }
 
+  /// Whether the host sees the elements of a tensor value when it plans.
+  bool isVisible(uint32_t value) const {
+    return out.values[value].source == fb::TensorSource::argument ||
+           out.values[value].source == fb::TensorSource::constant;
+  }
+
   LogicalResult visitElement(tensor::ExtractOp op) {
     auto type = op.getTensor().getType();
     auto found = values.find(op.getTensor());
-    bool isVisible = found != values.end() && (out.values[found->second].source == fb::TensorSource::argument ||
-                                               out.values[found->second].source == fb::TensorSource::constant);
-    if (!isVisible || !(type.getElementType().isInteger(32) || type.getElementType().isInteger(64))) {
+    if (found == values.end() || !isVisible(found->second) ||
+        !(type.getElementType().isInteger(32) || type.getElementType().isInteger(64))) {
       return op.emitOpError()
              << "expects an element of an i32 or i64 argument or constant, which the host can see, but "
                 "got one of "
@@ -694,6 +701,26 @@ private:
     return success();
   }
 
+  LogicalResult visitReserveLengths(tile::ReserveLengthsOp op) {
+    FailureOr<Step> step = cacheStep(op, fb::Action::Reserve, op.getCache(), op.getBatch());
+    FailureOr<uint32_t> lengths = valueOf(op, op.getLengths());
+    FailureOr<int32_t> limit = exprOf(op, op.getLimit());
+    if (failed(step) || failed(lengths) || failed(limit)) {
+      return failure();
+    }
+    if (!isVisible(*lengths)) {
+      return op.emitOpError()
+             << "expects lengths that are an argument or a constant, which the host can see, but got a "
+                "computed tensor";
+    }
+    step->mode = fb::ReserveMode::lengths;
+    step->lengths = static_cast<int32_t>(*lengths);
+    step->limit = *limit;
+    values[op.getResult()] = step->cache;
+    out.steps.push_back(std::move(*step));
+    return success();
+  }
+
   LogicalResult visitRelease(tile::ReleaseOp op) {
     FailureOr<Step> step = cacheStep(op, fb::Action::Release, op.getCache(), op.getBatch());
     if (failed(step)) {
@@ -709,14 +736,24 @@ private:
     if (failed(step)) {
       return failure();
     }
-    plan::Value clone;
-    clone.kind = fb::ValueType::Cache;
-    clone.spec = tables.specOf(op.getCache().getType());
-    step->result = add(clone);
-    values[op.getResult()] = step->result;
-    clones.insert(step->result);
-    lastUse[step->result] = out.steps.size();
-    out.steps.push_back(std::move(*step));
+    return addNewCache(std::move(*step), op.getResult());
+  }
+
+  LogicalResult visitCreate(tile::CreateOp op) {
+    FailureOr<Step> step = cacheStep(op, fb::Action::Create, op.getSource(), op.getBatch());
+    return failed(step) ? failure() : addNewCache(std::move(*step), op.getResult());
+  }
+
+  /// A step whose result is a cache of its own.
+  LogicalResult addNewCache(Step step, mlir::Value result) {
+    plan::Value cache;
+    cache.kind = fb::ValueType::Cache;
+    cache.spec = tables.specOf(cast<CacheType>(result.getType()));
+    step.result = add(cache);
+    values[result] = step.result;
+    ownCaches.insert(step.result);
+    lastUse[step.result] = out.steps.size();
+    out.steps.push_back(std::move(step));
     return success();
   }
 
@@ -753,7 +790,7 @@ private:
     for (auto [value, step] : lastUse) {
       bool isBuffer =
           out.values[value].kind == fb::ValueType::Tensor && out.values[value].source == fb::TensorSource::buffer;
-      if ((isBuffer || clones.contains(value)) && !returned.contains(value)) {
+      if ((isBuffer || ownCaches.contains(value)) && !returned.contains(value)) {
         out.steps[step].free.push_back(value);
       }
     }
@@ -770,7 +807,7 @@ private:
   DenseMap<int32_t, size_t> momentOf;
   DenseMap<uint32_t, size_t> lastUpdate;
   llvm::MapVector<uint32_t, size_t> lastUse;
-  DenseSet<uint32_t> bound, clones, returned;
+  DenseSet<uint32_t> bound, ownCaches, returned;
 };
 } // namespace
 

@@ -61,6 +61,7 @@ struct Step {
   uint32_t cache = 0, batch = 0, result = 0;
   fb::ReserveMode mode = fb::ReserveMode::append;
   int32_t source = -1, destination = -1;
+  int32_t lengths = -1, limit = -1;
   std::vector<uint32_t> free;
   bool operator==(const Step &) const = default;
 };

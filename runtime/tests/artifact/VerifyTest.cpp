@@ -295,6 +295,20 @@ TEST_F(Verify, ReserveKinds) {
   reserve.mode = ReserveMode(9);
   refuse("a known mode, but got 9");
 }
+TEST_F(Verify, ReserveLengths) {
+  ReserveT &reserve = *function("append").steps[0]->action.AsReserve();
+  reserve.mode = ReserveMode::lengths;
+  refuse("expects lengths that are an i32 vector, an argument or a constant, but got value -1");
+  reserve.lengths = 0;
+  refuse("expects lengths that are an i32 vector, an argument or a constant, but got value 0");
+}
+TEST_F(Verify, CreateOntoAnArgument) {
+  CreateT create;
+  create.source = create.result = 0;
+  create.batch = 1;
+  function("append").steps[0]->action.Set(std::move(create));
+  refuse("nothing else defines as the created one, but got value 0");
+}
 TEST_F(Verify, CloneOfAnotherSpec) {
   function("keep_old").values[1]->type.AsCache()->spec = 1;
   refuse("a clone with cache spec 0, but got 1");

@@ -25,7 +25,7 @@ static SmallVector<std::pair<OpOperand *, Value>> getUpdates(Operation *op) {
     for (auto [operand, result] : llvm::zip_equal(dispatch.getOutputsMutable(), dispatch.getResults())) {
       updates.push_back({&operand, result});
     }
-  } else if (isa<tile::ReserveOp, tile::ReleaseOp, kvcache::ForkOp>(op)) {
+  } else if (isa<tile::ReserveOp, tile::ReserveLengthsOp, tile::ReleaseOp, kvcache::ForkOp>(op)) {
     for (OpOperand &operand : op->getOpOperands()) {
       if (isa<CacheType>(operand.get().getType())) {
         updates.push_back({&operand, op->getResult(0)});
