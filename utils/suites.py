@@ -60,6 +60,7 @@ SUITES = [
     Suite("lit",         "lit",    "test",                   3,   10),
     Suite("conformance", "ctest",  "^cts$",                  2,   10),
     Suite("oracle",      "pytest", "test/Reference",         3,   20),
+    Suite("integration", "lit",    "test/Integration",       5,   90),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30),

@@ -9,6 +9,7 @@
 #include "Inputs.h"
 #include "text/ChatTemplate.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
@@ -111,6 +112,19 @@ struct Timing {
   double prefillTokens = 0, prefillSeconds = 0, decodeTokens = 0, decodeSeconds = 0;
 };
 
+/// What a person wants to know of a run, one figure per line.
+void printTable(llvm::raw_ostream &os, const json &figures, const Timing &timing, const ModelFacts &facts) {
+  double bytes = figures["kv_bytes_per_token"], bits = figures["kv_effective_bits"];
+  double f16 = double(2 * facts.layers * facts.kvHeads * (facts.dim + facts.vDim));
+  os << '\n'
+     << llvm::format("prefill         %10.1f tokens/s (%.0f tokens)\n", figures["prefill_tok_s"].get<double>(),
+                     timing.prefillTokens)
+     << llvm::format("decode          %10.1f tokens/s (%.0f tokens)\n", figures["decode_tok_s"].get<double>(),
+                     timing.decodeTokens)
+     << llvm::format("KV per token    %10.1f bytes (f16: %.0f, ratio %.2f)\n", bytes, f16, bytes / f16)
+     << llvm::format("effective bits  %10.2f per value (f16: 16)\n", bits);
+}
+
 /// Runs all streams to their ends.
 Status generate(const GenerateRun &run, const LanguageModel &model, ModelSession &session, std::vector<Stream> &streams,
                 Timing &timing) {
@@ -204,8 +218,8 @@ Status runOrFail(const GenerateRun &run) {
     }
     // A token may end within a character, which JSON cannot hold: it becomes U+FFFD.
     llvm::outs() << result.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
-  } else if (isTerminal) {
-    llvm::errs() << common.dump(2) << '\n';
+  } else if (run.table || isTerminal) {
+    printTable(run.table ? llvm::outs() : llvm::errs(), common, timing, facts);
   }
   return {};
 }

@@ -15,6 +15,8 @@ struct GenerateRun {
   LanguageModelOptions model;
   std::string prompt, promptFile, idsFile;
   bool hasPrompt = false, chat = false, batch = false, json = false;
+  /// Print speed and size of the cache after the text; a terminal shows them anyway.
+  bool table = false;
   int64_t maxTokens = 128;
   /// 0: greedy.
   double temperature = 0;

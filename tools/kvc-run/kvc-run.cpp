@@ -49,7 +49,11 @@ static CLI::App *addGenerate(CLI::App &app, kvc::GenerateRun &run) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   command->add_option("--seed", run.seed, "of the sampling")->capture_default_str();
-  command->add_flag("--json", run.json, "print one JSON object");
+  CLI::Option *asJson = command->add_flag("--json", run.json, "print one JSON object");
+  command
+      ->add_flag("--table", run.table,
+                 "print speed and size of the cache after the text (a terminal shows them anyway)")
+      ->excludes(asJson);
   return command;
 }
 

@@ -1,0 +1,209 @@
+# Compares kvc-run on a real model with reference data of other engines; the integration tests call it.
+"""usage: check_fidelity.py greedy|logits|perplexity|table KVC-RUN MODEL.gguf [options]    (--help of each)
+
+Prints what it measured; exits with 1 when a value lies outside its tolerance. The data is test/Inputs/fidelity.
+"""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+INPUTS = Path(__file__).resolve().parent.parent / "Inputs" / "fidelity"
+FORMATS = ("f32", "f16", "int8", "int4", "kivi-int4", "kivi-int2")
+WINDOW = 2048
+# Largest absolute error of a logit.
+LOGITS = {"f32": 0.002, "f16": 0.03}
+# Largest relative error of a perplexity: exact formats, decode-exact steps, and steps of the default chunk.
+EXACT, DECODE, CHUNKED = 0.001, 0.0015, {"kivi-int2": 0.015}
+CHUNKED_DEFAULT = 0.003
+
+
+class Runner:
+    """Runs kvc-run on one model."""
+
+    def __init__(self, options):
+        self.options = options
+        self.folder = tempfile.TemporaryDirectory()
+
+    def write_ids(self, ids):
+        path = Path(self.folder.name) / "ids.json"
+        path.write_text(json.dumps([int(i) for i in ids]))
+        return str(path)
+
+    def __call__(self, command, *arguments):
+        line = [self.options.kvc_run, command, self.options.model, *arguments, "--threads", str(self.options.threads),
+                "--json"]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"error: `{' '.join(line)}` failed with status {done.returncode}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+
+class Report:
+    def __init__(self):
+        self.failures = 0
+
+    def line(self, ok, text):
+        self.failures += not ok
+        print(("ok    " if ok else "FAIL  ") + text, flush=True)
+
+
+def load(name):
+    return json.loads((INPUTS / name).read_text())
+
+
+def greedy(run, report):
+    """Ids equal those of the reference up to its first near tie (two logits less than 0.05 apart) or the end token."""
+    for row in load("greedy-smollm2.json"):
+        wanted = row["ids"][:min(row["near_ties"], default=len(row["ids"]))]
+        if not wanted:
+            print(f"skip  {row['name']}: the first step is a near tie")
+            continue
+        ids = run("generate", "--ids", run.write_ids(row["prompt_ids"]), "--max-tokens", str(len(wanted)), "--kv",
+                  run.options.kv)["ids"]
+        # The reference goes on after an end token; generate stops there, and only there.
+        ends = len(ids) < len(wanted) and bool(ids) and ids[-1] in run.options.ends
+        equal = next((i for i, (a, b) in enumerate(zip(ids, wanted)) if a != b), min(len(ids), len(wanted)))
+        report.line(equal == len(ids) and (ends or len(ids) == len(wanted)),
+                    f"{row['name']}: {equal} of {len(wanted)} ids equal" + (", then the end token" if ends else ""))
+
+
+def logits(run, report):
+    """The reference's 64 largest logits at each position."""
+    for row in load("logits-smollm2.json"):
+        if row["name"] not in run.options.sets:
+            continue
+        with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+            run("logits", "--ids", run.write_ids(row["ids"]), "--positions", ",".join(map(str, row["positions"])),
+                "--kv", run.options.kv, "-o", file.name)
+            got = np.load(file.name)
+        ids, wanted = np.array(row["top64_ids"]), np.array(row["top64_logits"])
+        error = np.abs(np.take_along_axis(got.astype(np.float64), ids, axis=1) - wanted)
+        same = int((got.argmax(1) == ids[:, 0]).sum())
+        limit = LOGITS[run.options.kv]
+        # A NaN is no error below the limit.
+        report.line(bool((error <= limit).all()),
+                    f"{row['name']}: {len(ids)} positions, largest error {error.max():.5f} (limit {limit}), mean "
+                    f"{error.mean():.6f}, likeliest token equal at {same}")
+
+
+def reference_perplexity(kv, window, length):
+    """Perplexity of the first `length` tokens of a window, or None where there is no reference."""
+    if kv in ("f32", "f16"):
+        return float(np.exp(np.load(INPUTS / "nll-smollm2.npy")[window, :length - 1].astype(np.float64).mean()))
+    if length == WINDOW:
+        rows = [line.split("\t") for line in (INPUTS / "perplexity-smollm2.tsv").read_text().splitlines()[1:]]
+        return next((float(value) for name, of, value in rows if (name, of) == (kv, str(window))), None)
+    prefix = np.load(INPUTS / "prefix-smollm2.npz")
+    if window or kv not in prefix or length - 1 > len(prefix[kv]):
+        return None
+    return float(np.exp(prefix[kv][:length - 1].astype(np.float64).mean()))
+
+
+def tolerance(kv, chunk):
+    if kv in ("f32", "f16"):
+        return EXACT
+    return DECODE if chunk == 1 else CHUNKED.get(kv, CHUNKED_DEFAULT)
+
+
+def measure(run, kv, window, length, chunk):
+    ids = np.load(INPUTS / "windows-smollm2.npy")[window, :length]
+    return run("perplexity", "--ids", run.write_ids(ids), "--window", str(length), "--kv", kv, "--chunk",
+               str(chunk))["perplexity"]
+
+
+def perplexity(run, report):
+    for kv in run.options.kv.split(","):
+        for window in run.options.windows:
+            wanted = reference_perplexity(kv, window, run.options.length)
+            if wanted is None:
+                sys.exit(f"error: no reference for --kv {kv}, window {window}, {run.options.length} tokens")
+            got = measure(run, kv, window, run.options.length, run.options.chunk)
+            error, limit = got / wanted - 1, tolerance(kv, run.options.chunk)
+            report.line(abs(error) <= limit,
+                        f"{kv}: window {window}, {run.options.length} tokens, chunk {run.options.chunk}: {got:.4f}, "
+                        f"expected {wanted:.4f}, {100 * error:+.3f} % (limit {100 * limit:g} %)")
+
+
+TABLE_HEAD = """# Fidelity
+
+Perplexity of SmolLM2-135M-Instruct (Q4_1) by `kvc-run perplexity` on three windows of 2048 tokens, against references
+that other engines made (`test/Inputs/fidelity/README.md` says how). Activations are f32, weights are dequantised
+exactly. *Chunk 1* appends one token per step: what decoding sees. *Chunk 512* is the default of the command.
+
+Written by `check_fidelity.py table`, from measurements of the same script:
+
+    .venv/bin/python test/Integration/check_fidelity.py table build/bin/kvc-run MODEL.gguf -o docs/fidelity.md
+
+| KV format | window | reference | chunk 1 | error | chunk 512 | error |
+|---|---|---|---|---|---|---|
+"""
+
+
+def table(run, report):
+    """Measures every format, window and chunk that --results does not hold yet, and writes the table."""
+    results = Path(run.options.results)
+    known = {}
+    if results.exists():
+        for line in results.read_text().splitlines():
+            kv, window, chunk, value = line.split("\t")[:4]
+            known[kv, int(window), int(chunk)] = float(value)
+    text = TABLE_HEAD
+    for kv in FORMATS:
+        for window in run.options.windows:
+            wanted, cells = reference_perplexity(kv, window, WINDOW), []
+            for chunk in (1, 512):
+                key = (kv, window, chunk)
+                if key not in known and not run.options.known_only:
+                    known[key] = measure(run, kv, window, WINDOW, chunk)
+                    with open(results, "a") as file:
+                        file.write(f"{kv}\t{window}\t{chunk}\t{known[key]}\n")
+                if key not in known:
+                    cells.append("not measured | ")
+                    continue
+                error, limit = known[key] / wanted - 1, tolerance(kv, chunk)
+                report.line(abs(error) <= limit, f"{kv}: window {window}, chunk {chunk}: {100 * error:+.3f} %")
+                cells.append(f"{known[key]:.4f} | {100 * error:+.3f} %" + ("" if abs(error) <= limit else " (off)"))
+            text += f"| {kv} | {window} | {wanted:.4f} | " + " | ".join(cells) + " |\n"
+    text += (f"\nLimits: f32 and f16 {100 * EXACT:g} %; quantised, chunk 1: {100 * DECODE:g} %; chunk 512: "
+             f"{100 * CHUNKED_DEFAULT:g} % (kivi-int2: {100 * CHUNKED['kivi-int2']:g} %).\n")
+    if run.options.output:
+        Path(run.options.output).write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[2])
+    commands = parser.add_subparsers(dest="command", required=True)
+    numbers = lambda text: [int(number) for number in text.split(",")]
+    for function in (greedy, logits, perplexity, table):
+        command = commands.add_parser(function.__name__)
+        command.set_defaults(function=function)
+        command.add_argument("kvc_run", metavar="KVC-RUN")
+        command.add_argument("model", metavar="MODEL.gguf")
+        command.add_argument("--threads", type=int, default=0)
+        if function in (greedy, logits, perplexity):
+            command.add_argument("--kv", default="f16", help="perplexity: comma-separated formats")
+        if function is greedy:
+            command.add_argument("--ends", type=numbers, default=[2], help="ids that end a text")
+        if function is logits:
+            command.add_argument("--sets", type=lambda text: text.split(","), default=["prose", "mixed", "long"])
+        if function in (perplexity, table):
+            command.add_argument("--windows", type=numbers, default=[0, 1, 2])
+        if function is perplexity:
+            command.add_argument("--chunk", type=int, default=512)
+            command.add_argument("--length", type=int, default=WINDOW, help="tokens of a window that are run")
+        if function is table:
+            command.add_argument("--results", default="build/fidelity.tsv", help="measurements, kept between calls")
+            command.add_argument("--known-only", action="store_true", help="measure nothing")
+            command.add_argument("-o", "--output")
+    options = parser.parse_args()
+    report = Report()
+    options.function(Runner(options), report)
+    return 1 if report.failures else 0
+
+
+sys.exit(main())
