@@ -557,7 +557,7 @@ def score(kind, query, cache, batch):
                 if kind == "dot":
                     each = (q * loaded_keys(t, table, i)[None]).sum(-1)
                 else:
-                    each = np.maximum(q * table.low[None, :, i], q * table.high[None, :, i]).sum(-1)
+                    each = np.maximum(q * table.low[None, :n, i], q * table.high[None, :n, i]).sum(-1)
                 result[e, h, :n] = each.max(0, initial=-INF)
     return result
 
