@@ -61,6 +61,7 @@ SUITES = [
     Suite("conformance", "ctest",  "^cts$",                  2,   10),
     Suite("oracle",      "pytest", "test/Reference",         3,   20),
     Suite("integration", "lit",    "test/Integration",       5,   90),
+    Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30),

@@ -1,0 +1,114 @@
+# kvc.Cache: append, export, fork, truncate, clear, and what is refused.
+import numpy as np
+import pytest
+
+import kvc
+
+SPECS = {
+    "f32": (kvc.CacheSpec(2, 32, k="f32", v="f32", page=8), 0),
+    "f16": (kvc.CacheSpec(2, 32, v_dim=16), 2e-3),
+    "int8": (kvc.CacheSpec(1, 64, k="int8", v="int8"), 0.03),
+    "kivi": (kvc.CacheSpec(2, 32, k="int4<axis = channel>", v="int4", page=32, residual=32), 0.4),
+}
+
+
+def rows(rng, spec, n):
+    shapes = (spec.heads, spec.key_dim), (spec.heads, spec.value_dim)
+    return (rng.standard_normal((n, *shape)).astype(np.float32) for shape in shapes)
+
+
+@pytest.fixture(params=SPECS)
+def case(request):
+    spec, tolerance = SPECS[request.param]
+    rng = np.random.default_rng(11)
+    cache = kvc.Cache(spec, sequences=3, capacity=128)
+    k, v = rows(rng, spec, 100)
+    cache.append(k[:70], v[:70], sequences=[1])
+    cache.append(k[70:], v[70:], sequences=[1])
+    return cache, k, v, tolerance, rng
+
+
+def check(cache, sequence, k, v, tolerance):
+    assert cache.length(sequence) == len(k)
+    keys, values = cache.export([sequence])
+    assert keys.shape[1] == len(k)
+    np.testing.assert_allclose(keys[0], k, atol=tolerance, rtol=0)
+    np.testing.assert_allclose(values[0], v, atol=tolerance, rtol=0)
+
+
+def test_append_and_export(case):
+    cache, k, v, tolerance, _ = case
+    check(cache, 1, k, v, tolerance)
+    assert [cache.length(s) for s in range(3)] == [0, 100, 0] and cache.position(1) == 100
+    keys, _ = cache.export()
+    assert keys.shape[0] == 3 and not keys[0].any() and not keys[2].any()
+    assert cache.statistics()["slots_used"] == 100
+
+
+def test_fork_copies_on_write(case):
+    cache, k, v, tolerance, rng = case
+    used = cache.statistics()["pages_used"]
+    cache.fork(1, 2)
+    assert cache.statistics()["pages_used"] == used
+    more_k, more_v = rows(rng, cache.spec, 5)
+    cache.append(more_k, more_v, sequences=[2])
+    check(cache, 1, k, v, tolerance)
+    check(cache, 2, np.concatenate([k, more_k]), np.concatenate([v, more_v]), tolerance)
+    clone = cache.clone()
+    cache.clear(2)
+    assert cache.length(2) == 0 and clone.length(2) == 105
+
+
+def test_truncate(case):
+    cache, k, v, tolerance, rng = case
+    for length in (90, 41, 0):
+        cache.truncate(1, length)
+        check(cache, 1, k[:length], v[:length], tolerance)
+    more_k, more_v = rows(rng, cache.spec, 3)
+    batch = cache.append(more_k, more_v, sequences=[1])
+    assert batch.positions.tolist() == [0, 1, 2]
+    check(cache, 1, more_k, more_v, tolerance)
+
+
+def test_spec_prints_the_type():
+    assert str(kvc.CacheSpec(8, 128)) == "!kvcache.cache<heads = 8, dim = 128, page = 16, k = f16, v = f16>"
+    spec = kvc.CacheSpec(2, 32, k="int4<axis = channel>", v="int4", page=32, residual=64, tail="f32", positions="stored",
+                         tables="per_head", planes=("minmax", "score"))
+    assert "residual = 64, tail = f32, positions = stored, tables = per_head, planes = [minmax, score]" in str(spec)
+    assert kvc.Cache(spec, 1, 32).length(0, head=1) == 0
+
+
+@pytest.mark.parametrize("spec, message", [
+    (kvc.CacheSpec(0, 32), "expects"),
+    (kvc.CacheSpec(2, 32, k="f17"), "expects a storage format"),
+    (kvc.CacheSpec(2, 32, k="int4<axis = channel>", page=16), "expects"),
+])
+def test_bad_specs(spec, message):
+    with pytest.raises(kvc.Error, match=message):
+        kvc.Cache(spec, 1, 16)
+
+
+def test_refusals_leave_the_cache_as_it_was():
+    spec = kvc.CacheSpec(1, 16, k="f32", v="f32", page=4)
+    rng = np.random.default_rng(5)
+    cache = kvc.Cache(spec, sequences=2, capacity=8, pages=3)
+    k, v = rows(rng, spec, 8)
+    cache.append(k, v, sequences=[0])
+    for arguments, message in (
+            ((k[:1], v[:1]), "expects"),                                     # beyond the capacity
+            ((k, v, ([0, 8], [1], range(8))), "page"),                       # the pool is exhausted
+            ((k[:1], v[:1], ([0, 1], [2], [0])), "expects"),                 # no such sequence
+            ((k[:1, :, :4], v[:1]), "expects"),                              # another shape
+    ):
+        with pytest.raises(kvc.Error, match=message):
+            cache.append(*arguments)
+    check(cache, 0, k, v, 0)
+    cache.clear(0)
+    cache.append(k, v, sequences=[1])
+    check(cache, 1, k, v, 0)
+    for call in (lambda: cache.fork(0, 5), lambda: cache.truncate(1, -1), lambda: cache.length(9),
+                 lambda: kvc.Cache(spec, -1, 8)):
+        with pytest.raises(kvc.Error, match="expects"):
+            call()
+    with pytest.raises(ValueError, match="expects rows for 2 sequences, but got 3"):
+        cache.append(k[:3], v[:3], sequences=[0, 1])
