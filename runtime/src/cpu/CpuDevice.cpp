@@ -43,12 +43,9 @@ public:
       return Status(StatusCode::io, fmt::format("cannot create a memory file for kernels: {}", std::strerror(errno)));
     }
     auto object = std::make_shared<SharedObject>();
-    Status written = write(fd, bytes);
-    if (written.ok()) {
-      object->handle = ::dlopen(fmt::format("/proc/self/fd/{}", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
-    }
-    ::close(fd);
-    KVC_RETURN_IF_ERROR(written);
+    object->file = fd;
+    KVC_RETURN_IF_ERROR(write(fd, bytes));
+    object->handle = ::dlopen(fmt::format("/proc/self/fd/{}", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!object->handle) {
       return Status(StatusCode::corrupt, fmt::format("cannot load the kernels: {}", ::dlerror()));
     }
@@ -65,6 +62,9 @@ public:
   ~SharedObject() override {
     if (handle) {
       ::dlclose(handle);
+    }
+    if (file >= 0) {
+      ::close(file);
     }
   }
 
@@ -91,6 +91,8 @@ private:
   }
 
   void *handle = nullptr;
+  // Open as long as the code is loaded: dlopen takes a path that it knows for the object that it knows.
+  int file = -1;
 };
 
 class CpuDevice final : public Device {
