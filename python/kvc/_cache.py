@@ -104,15 +104,6 @@ func.func @append(%c: !kv, %k: {k}, %v: {v}, %b: !kvcache.batch) -> !kv {{
 }}
 """
 
-_TRUNCATE = """\
-// Sequences keep their first slots.
-!kv = {cache}
-func.func @truncate(%c: !kv, %n: tensor<?xi32>, %b: !kvcache.batch) -> !kv {{
-  %r = kvcache.truncate %c to %n at %b : !kv, tensor<?xi32>
-  return %r : !kv
-}}
-"""
-
 _EXPORT = """\
 // What a cache holds, as dense tensors: entries x slots x heads x channels.
 !kv = {cache}
@@ -128,11 +119,6 @@ func.func @export(%c: !kv, %b: !kvcache.batch) -> (tensor<?x?x{heads}x{dim}xf32>
 def _append(spec, rope):
     k, v = (f"tensor<?x{spec.heads}x{dim}xf32>" for dim in (spec.key_dim, spec.value_dim))
     return _jit.jit(_APPEND.format(cache=spec, k=k, v=v, rope=f"by {rope} " if rope else ""), "append")
-
-
-@functools.lru_cache(maxsize=256)
-def _truncate(spec):
-    return _jit.jit(_TRUNCATE.format(cache=spec), "truncate")
 
 
 @functools.lru_cache(maxsize=256)
@@ -205,15 +191,8 @@ class Cache:
         self.handle.fork(source, destination)
 
     def truncate(self, sequence, length):
-        """Drops the slots of a sequence from `length` on."""
-        spec = self.spec
-        try:
-            self.handle.truncate(sequence, length)
-        except _kvc.Error:
-            # Sealed slots go back to the exact tail, which takes compiled code.
-            if spec is None or not 0 <= length < self.length(sequence):
-                raise
-            _truncate(spec)(self, np.array([length], np.int32), Batch([0, 0], [sequence], []))
+        """Drops the slots of a sequence from `length` on. An error where sealed slots would have to be opened again."""
+        self.handle.truncate(sequence, length)
 
     def clear(self, sequence):
         """Drops everything of a sequence; it is whole again, also after a failed call."""

@@ -24,9 +24,7 @@ namespace {
 
 using Release = py::gil_scoped_release;
 
-[[noreturn]] void raise(const Status &status) {
-  throw runtime::Error(kvc_status_t(status.code()), status.message());
-}
+[[noreturn]] void raise(const Status &status) { throw runtime::Error(kvc_status_t(status.code()), status.message()); }
 
 template <typename T> T unwrap(Result<T> result) {
   if (!result.ok()) {
@@ -268,10 +266,9 @@ void bindRuntime(py::module_ &m) {
            py::arg("name") = "cpu", py::arg("threads") = 0);
 
   py::class_<Batch>(m, "Batch")
-      .def(py::init([](const runtime::Device &device, const std::vector<int32_t> &sequences,
-                       const std::vector<int32_t> &rows, const std::vector<int32_t> &positions) {
-        return Batch{device.batch(sequences, rows, positions)};
-      }));
+      .def(py::init(
+          [](const runtime::Device &device, const std::vector<int32_t> &sequences, const std::vector<int32_t> &rows,
+             const std::vector<int32_t> &positions) { return Batch{device.batch(sequences, rows, positions)}; }));
 
   py::class_<runtime::Cache>(m, "Cache")
       .def(py::init([](const Module &module, size_t spec, int32_t sequences, int64_t capacity, int64_t pages) {
@@ -294,9 +291,10 @@ void bindRuntime(py::module_ &m) {
       .def("functions", &Module::functions)
       .def("arguments", [](const Module &module, const std::string &name) { return module.ports(name, false); })
       .def("results", [](const Module &module, const std::string &name) { return module.ports(name, true); })
-      .def("bind_weights", [](Module &module, const std::string &path) {
-        check(kvc_module_bind_weights(module.get().get(), path.c_str()));
-      })
+      .def("bind_weights",
+           [](Module &module, const std::string &path) {
+             check(kvc_module_bind_weights(module.get().get(), path.c_str()));
+           })
       .def("call", &Module::call);
 }
 

@@ -21,12 +21,8 @@ func.func @step(%q: tensor<?x4x32xf32>, %k: tensor<?x2x32xf32>, %v: tensor<?x2x3
   return %o, %c1 : tensor<?x4x32xf32>, !kv
 }}
 """
-SCALARS = """
-func.func @add(%x: tensor<?x3xf32>, %y: tensor<?x3xf32>) -> tensor<?x3xf32> {
-  %z = arith.addf %x, %y : tensor<?x3xf32>
-  return %z : tensor<?x3xf32>
-}
-"""
+# @scale: exp2(x) * w, for x of tensor<?x64xf32> and w of tensor<64xf32>.
+SCALE = (Path(__file__).resolve().parents[2] / "test" / "Inputs" / "scale.mlir").read_text()
 
 
 def test_attention_matches_numpy():
@@ -49,20 +45,22 @@ def test_attention_matches_numpy():
 
 
 def test_arrays_are_converted_or_refused():
-    add = kvc.jit(SCALARS, "add")
-    x = np.arange(6, dtype=np.float64).reshape(2, 3)
-    got = add(x, np.asfortranarray(x.astype(np.float16)))
-    assert got.dtype == np.float32 and not got.flags.writeable
-    np.testing.assert_array_equal(got, 2 * x)
+    scale = kvc.jit(SCALE, "scale")
+    x = np.arange(-64, 64, dtype=np.float64).reshape(2, 64) / 16
+    w = np.arange(64, dtype=np.float16)
+    for given in (x, np.asfortranarray(x), x.astype(np.float32)[:, ::1]):
+        got = scale(given, w)
+        assert got.dtype == np.float32 and not got.flags.writeable
+        np.testing.assert_allclose(got, np.exp2(x) * w, rtol=1e-6)
     with pytest.raises(TypeError, match="expects argument 1 of f32, but got int64"):
-        add(x, np.ones((2, 3), int))
+        scale(x, np.ones(64, int))
     with pytest.raises(TypeError, match="expects 2 arguments, but got 1"):
-        add(x)
+        scale(x)
     with pytest.raises(kvc.Error, match="expects"):
-        add(x, x[:, :2])
+        scale(x, w[:2])
     with pytest.raises(kvc.Error, match="expects"):
-        add(x, x[0])
-    assert add(x[:0], x[:0]).shape == (0, 3)
+        scale(x[0], w)
+    assert scale(x[:0], w).shape == (0, 64)
 
 
 @pytest.mark.parametrize("text, message", [
@@ -105,19 +103,19 @@ def test_unknown_function_and_wrong_kinds():
 
 
 def test_artifacts_are_kept_and_damaged_ones_made_again():
-    text = SCALARS.replace("addf", "mulf")
+    text = SCALE.replace("math.exp2", "math.absf")
     folder = Path(os.environ["XDG_CACHE_HOME"]) / "kvc" / "artifacts"
     before = set(folder.rglob("*.kvca"))
-    two = np.full((1, 3), 2, np.float32)
-    kvc.jit(text, "add")(two, two)
+    arguments = np.full((1, 64), -2, np.float32), np.full(64, 3, np.float32)
+    kvc.jit(text, "scale")
     path, = set(folder.rglob("*.kvca")) - before
     data = path.read_bytes()
-    kvc.jit(text, "add")
+    kvc.jit(text, "scale")
     assert path.read_bytes() == data
     path.write_bytes(data[: len(data) // 2])
     with pytest.warns(UserWarning, match="damaged"):
-        function = kvc.jit(text, "add")
-    np.testing.assert_array_equal(function(two, two), 4)
+        function = kvc.jit(text, "scale")
+    np.testing.assert_array_equal(function(*arguments), np.full((1, 64), 6))
     assert len(path.read_bytes()) == len(data)
 
 
