@@ -352,7 +352,7 @@ void bindModels(py::module_ &m) {
           Release release;
           logits = session.step(entries);
         }
-        return arrayOf(std::move(logits.value));
+        return py::array_t<float>({logits.rows, logits.vocabulary}, logits.data);
       });
 }
 
