@@ -3,8 +3,8 @@
 
 Writes prefix-smollm2.npz: for each KV format the negative log likelihood of targets 1 .. LENGTH - 1 of window 0. All of
 it is float32. The query at position i sees what a decode step sees: slots below sealed(i) quantised, the others exact.
-    int8, int4      K and V in groups of 32 channels of a token; sealed(i) = i + 1
-    kivi-int4, -int2  K in groups of 32 tokens of a channel, V as above; sealed(i) = 32 floor(max(i + 1 - 128, 0) / 32)
+    kivi-int4, -int2: K in groups of 32 tokens of a channel, V in groups of 32 channels of a token;
+    sealed(i) = 32 floor(max(i + 1 - 128, 0) / 32)
     zero = f16(min), scale = f16((max - min) / (2^bits - 1)), code = round half to even((x - zero) / scale), clamped.
 """
 import sys
@@ -16,8 +16,8 @@ from gguf.quants import dequantize
 
 HERE = Path(__file__).resolve().parent
 GROUP, RESIDUAL = 32, 128
-# name: bits, does K go by channel (and does the residual apply)
-FORMATS = {"f32": None, "int8": (8, False), "int4": (4, False), "kivi-int4": (4, True), "kivi-int2": (2, True)}
+# name: bits of a code
+FORMATS = {"f32": None, "kivi-int4": 4, "kivi-int2": 2}
 
 
 def quantise(x, bits, axis):
@@ -48,14 +48,13 @@ def rotate(x, base):
     return np.stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
 
 
-def attention(q, k, v, spec):
+def attention(q, k, v, bits):
     """q: query heads, tokens, d; k and v: KV heads, tokens, d."""
     tokens = np.arange(q.shape[1])
     kq, vq, sealed = k, v, np.zeros_like(tokens)
-    if spec:
-        bits, kivi = spec
-        kq, vq = quantise(k, bits, 1 if kivi else 2), quantise(v, bits, 2)
-        sealed = np.maximum(tokens + 1 - RESIDUAL, 0) // GROUP * GROUP if kivi else tokens + 1
+    if bits:
+        kq, vq = quantise(k, bits, 1), quantise(v, bits, 2)
+        sealed = np.maximum(tokens + 1 - RESIDUAL, 0) // GROUP * GROUP
     stored = tokens[None, :] < sealed[:, None]
     out = np.empty_like(q)
     for head in range(len(q)):
@@ -78,13 +77,13 @@ def main():
     ids = np.load(HERE / "windows-smollm2.npy")[0, :length].astype(np.int64)
     split = lambda x, n: x.reshape(length, n, -1).transpose(1, 0, 2)
     results = {}
-    for name, spec in FORMATS.items():
+    for name, bits in FORMATS.items():
         x = weights["token_embd.weight"][ids]
         for layer in range(field("block_count")):
             w = lambda what: weights[f"blk.{layer}.{what}.weight"]
             h = norm(x, w("attn_norm"), epsilon)
             q, k = rotate(split(h @ w("attn_q").T, heads), base), rotate(split(h @ w("attn_k").T, kv_heads), base)
-            a = attention(q, k, split(h @ w("attn_v").T, kv_heads), spec)
+            a = attention(q, k, split(h @ w("attn_v").T, kv_heads), bits)
             x = x + a.transpose(1, 0, 2).reshape(length, -1) @ w("attn_output").T
             h = norm(x, w("ffn_norm"), epsilon)
             gate = h @ w("ffn_gate").T
