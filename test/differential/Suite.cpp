@@ -377,14 +377,17 @@ bool differential::runSuite(const SuiteOptions &options) {
   std::set<AxisValue> excluded;
   std::map<AxisValue, std::string> reasons;
   std::vector<AxisValue> pinned;
+  llvm::SmallVector<StringRef> wanted;
+  StringRef(options.filter).split(wanted, ',', -1, /*KeepEmpty=*/false);
   for (uint8_t axis = 0; axis < kernelAxes; ++axis) {
+    if (llvm::none_of(wanted, [&](StringRef part) { return part.split('=').first == getAxes()[axis].name; })) {
+      continue;
+    }
     for (uint8_t value = 0; value < getAxes()[axis].values.size(); ++value) {
-      if (StringRef(options.filter).contains(getAxes()[axis].name.str() + "=")) {
-        if (filter->config.values[axis] == value) {
-          pinned.push_back({axis, value});
-        } else {
-          excluded.insert({axis, value});
-        }
+      if (filter->config.values[axis] == value) {
+        pinned.push_back({axis, value});
+      } else {
+        excluded.insert({axis, value});
       }
     }
   }
