@@ -13,6 +13,8 @@ CASES = [
     # Selected tokens that lie in the tail.
     "residual=32,selection=token,shape=ragged,seed=1",
     "v=int2/channel,page=256,selection=token,segments=2,shape=decode,seed=1",
+    # A sequence forked to itself.
+    "op=fork,shape=prefill,seed=3",
     # Statistics past a table's end.
     "returns=max,shape=ragged,seed=1",
     # Heads that are no whole vectors, in a tail.

@@ -370,13 +370,12 @@ void Cache::appendWords(std::vector<uint64_t> &words) const {
 Status Cache::forkLocked(int64_t source, int64_t destination) {
   KVC_RETURN_IF_ERROR(checkSequence(source));
   KVC_RETURN_IF_ERROR(checkSequence(destination));
-  if (source == destination) {
-    return invalid(
-        fmt::format("cache '{}': expects a fork to another sequence, but got {} twice", cacheSpec->name, source));
-  }
   if (broken[size_t(source)]) {
     return invalid(fmt::format("cache '{}': sequence {} was left incomplete by a call that failed: free it first",
                                cacheSpec->name, source));
+  }
+  if (source == destination) {
+    return {}; // docs/spec/cache-semantics.md: nothing changes
   }
   clearLocked(destination);
   int64_t perSequence = cacheSpec->tablesPerSequence;
