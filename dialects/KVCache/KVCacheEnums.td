@@ -25,7 +25,10 @@ def KVCache_Axis : KVCache_Enum<"Axis", "the direction in which neighbours share
 
 def KVCache_Pairing : KVCache_Enum<"Pairing", "which channels RoPE rotates together", [
   I32EnumAttrCase<"Adjacent", 0, "adjacent">, // (2i, 2i + 1)
-  I32EnumAttrCase<"Half", 1, "half">          // (i, i + dims / 2)
+  I32EnumAttrCase<"Half", 1, "half">,         // (i, i + dims / 2)
+  // (2i, 2i + 1), and the rotated pair goes to (i, i + dims / 2): weights whose rows were permuted for neighbours give keys in
+  // the order of the original model, so that groups of channels that share a scale are those of the original.
+  I32EnumAttrCase<"AdjacentToHalf", 2, "adjacent_to_half">
 ]>;
 
 def KVCache_Result : KVCache_Enum<"AttentionResult", "what attention returns", [

@@ -24,15 +24,16 @@ using namespace kvc::reference;
 void reference::rotate(RopeAttr rope, MutableArrayRef<double> x, double position) {
   const int64_t dims = rope.getDims();
   const double base = rope.getBase().getValueAsDouble();
+  const bool readsNeighbours = rope.getPairing() != Pairing::Half;
+  const bool writesNeighbours = rope.getPairing() == Pairing::Adjacent;
+  const SmallVector<double> before(x.begin(), x.end());
   for (int64_t i = 0; i < dims / 2; ++i) {
-    const bool adjacent = rope.getPairing() == Pairing::Adjacent;
-    double &a = x[adjacent ? 2 * i : i];
-    double &b = x[adjacent ? 2 * i + 1 : i + dims / 2];
+    const double a = before[readsNeighbours ? 2 * i : i];
+    const double b = before[readsNeighbours ? 2 * i + 1 : i + dims / 2];
     const double angle = position * std::pow(base, -2.0 * i / dims);
     const double c = std::cos(angle), s = std::sin(angle);
-    const double rotated = a * c - b * s;
-    b = a * s + b * c;
-    a = rotated;
+    x[writesNeighbours ? 2 * i : i] = a * c - b * s;
+    x[writesNeighbours ? 2 * i + 1 : i + dims / 2] = a * s + b * c;
   }
 }
 

@@ -102,12 +102,14 @@ class Rope:
         x = np.array(x, np.float64)
         half = self.dims // 2
         i = np.arange(half)
-        first, second = (2 * i, 2 * i + 1) if self.pairing == "adjacent" else (i, i + half)
+        neighbours, halves = (2 * i, 2 * i + 1), (i, i + half)
+        first, second = halves if self.pairing == "half" else neighbours
+        into = neighbours if self.pairing == "adjacent" else halves
         theta = np.asarray(position, np.float64)[..., None, None] * self.base ** (-2.0 * i / self.dims)
         # A product of complex numbers would make NaN of one infinite channel.
         with np.errstate(invalid="ignore"):
             a, b, turn = x[..., first], x[..., second], np.exp(1j * theta)
-            x[..., first], x[..., second] = a * turn.real - b * turn.imag, a * turn.imag + b * turn.real
+            x[..., into[0]], x[..., into[1]] = a * turn.real - b * turn.imag, a * turn.imag + b * turn.real
         return x
 
 

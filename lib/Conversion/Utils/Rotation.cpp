@@ -72,12 +72,13 @@ RopeAngles kvc::createRopeAngles(ImplicitLocOpBuilder &b, RopeAttr rope, Value p
 
 Value kvc::createRotation(ImplicitLocOpBuilder &b, RopeAttr rope, Value head, const RopeAngles &angles) {
   const int64_t pairs = rope.getDims() / 2;
-  const bool adjacent = rope.getPairing() == Pairing::Adjacent;
+  const bool readsNeighbours = rope.getPairing() != Pairing::Half;
+  const bool writesNeighbours = rope.getPairing() == Pairing::Adjacent;
   auto slice = [&](int64_t offset, int64_t count) -> Value {
     return vector::ExtractStridedSliceOp::create(b, head, offset, count, 1);
   };
   Value x, y;
-  if (adjacent) {
+  if (readsNeighbours) {
     auto halves = vector::DeinterleaveOp::create(b, slice(0, 2 * pairs));
     x = halves.getRes1();
     y = halves.getRes2();
@@ -88,7 +89,7 @@ Value kvc::createRotation(ImplicitLocOpBuilder &b, RopeAttr rope, Value head, co
   auto mul = [&](Value p, Value q) -> Value { return arith::MulFOp::create(b, p, q); };
   Value u = arith::SubFOp::create(b, mul(x, angles.cosines), mul(y, angles.sines));
   Value v = arith::AddFOp::create(b, mul(x, angles.sines), mul(y, angles.cosines));
-  if (adjacent) {
+  if (writesNeighbours) {
     return vector::InsertStridedSliceOp::create(b, vector::InterleaveOp::create(b, u, v), head, 0, 1);
   }
   head = vector::InsertStridedSliceOp::create(b, u, head, 0, 1);

@@ -190,6 +190,10 @@ LogicalResult RebaseOp::verify() {
   if (cache && cache.getRope()) {
     return emitOpError() << "expects a cache that stores rotated keys, but got one that rotates them when loaded";
   }
+  // C5
+  if (getRope().getPairing() == Pairing::AdjacentToHalf) {
+    return emitOpError() << "expects the pairing of the stored keys, half or adjacent, but got adjacent_to_half";
+  }
   return cache ? verifyRope(*this, getRope(), cache.getKDim()) : success(); // C4
 }
 

@@ -46,7 +46,7 @@ static ParseResult parseRopeParameters(AsmParser &parser, FloatAttr &base, int64
     }
     std::optional<Pairing> parsed = symbolizePairing(value);
     if (!parsed) {
-      return parser.emitError(at) << "expects pairing adjacent or half, but got '" << value << "'";
+      return parser.emitError(at) << "expects pairing adjacent, half or adjacent_to_half, but got '" << value << "'";
     }
     pairing = *parsed;
     hasPairing = true;
