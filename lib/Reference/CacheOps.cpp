@@ -503,7 +503,7 @@ static LogicalResult evalWeight(Evaluator &evaluator, WeightOp op, Results &resu
   if (!evaluator.getOptions().weights) {
     return op.emitOpError() << "expects a model file with weight \"" << op.getName() << "\", but got none";
   }
-  FailureOr<Tensor> weight = evaluator.getOptions().weights(op);
+  FailureOr<Datum> weight = evaluator.getOptions().weights(op);
   if (failed(weight)) {
     return failure();
   }

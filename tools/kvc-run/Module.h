@@ -8,6 +8,10 @@
 
 namespace kvc {
 
+namespace reference {
+class Evaluator;
+} // namespace reference
+
 /// The command line of `kvc-run module`.
 struct ModuleRun {
   std::string file, function;
@@ -26,8 +30,9 @@ struct ModuleRun {
   bool wide = false;
 };
 
-/// Runs it; false after an error, which is on stderr.
-bool runModule(const ModuleRun &run);
+/// Runs it; false after an error, which is on stderr. `oracle` stands in for the reference oracle (a broken one in
+/// tests of the tests).
+bool runModule(const ModuleRun &run, reference::Evaluator *oracle = nullptr);
 
 } // namespace kvc
 

@@ -17,8 +17,9 @@
 namespace kvc::reference {
 
 struct Options {
-  /// The decoded contents of a weight of the model. Without it `kvcache.weight` is an error.
-  std::function<mlir::FailureOr<Tensor>(kvcache::WeightOp)> weights;
+  /// The decoded contents of a weight of the model, as a tensor (shared, so that a caller may keep what it decoded).
+  /// Without it `kvcache.weight` is an error.
+  std::function<mlir::FailureOr<Datum>(kvcache::WeightOp)> weights;
   /// Depth of calls at which a run ends with an error.
   int64_t maxCallDepth = 256;
   /// Elements of one tensor at which a run ends with an error.

@@ -2,10 +2,16 @@
 #ifndef KVC_TEST_UNIT_REFERENCE_HARNESS_H
 #define KVC_TEST_UNIT_REFERENCE_HARNESS_H
 
-#include "kvc/InitAll.h"
 #include "kvc/Reference/Reference.h"
 
 #include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -15,14 +21,13 @@
 
 namespace kvc::reference {
 
-/// A context with all dialects that collects diagnostics as text.
+/// A context with the dialects of graphs that collects diagnostics as text.
 class Oracle {
 public:
   Oracle() {
-    mlir::DialectRegistry registry;
-    registerAllDialects(registry);
-    context.appendDialectRegistry(registry);
-    context.loadDialect<kvcache::KVCacheDialect>();
+    context.loadDialect<kvcache::KVCacheDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                        mlir::linalg::LinalgDialect, mlir::math::MathDialect, mlir::scf::SCFDialect,
+                        mlir::tensor::TensorDialect, mlir::vector::VectorDialect>();
     context.getDiagEngine().registerHandler([this](mlir::Diagnostic &diag) {
       llvm::raw_string_ostream(errors) << diag << "\n";
       return mlir::success();
