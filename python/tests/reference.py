@@ -15,7 +15,7 @@ def attention(q, keys, values, positions, scale, causal=True, window=None, score
             g = h // (heads // kv_heads)
             s = scale * keys[:, g] @ q[r, h]
             if score:
-                s = np.array([score(float(x), 0, h, int(positions[r]), j) for j, x in enumerate(s)], np.float64)
+                s = np.array([score(x, 0, h, positions[r], np.int64(j)) for j, x in enumerate(s)], np.float64)
             for j in range(slots):
                 hidden = (causal and j > positions[r]) or (window and positions[r] - j >= window)
                 s[j] = -np.inf if hidden else s[j]
