@@ -57,6 +57,7 @@ SUITES = [
     #     name           kind      what                      min  long
     Suite("style",       "script", "utils/style",            2,   10),
     Suite("unit",        "ctest",  "^unit$",                 3,   10),
+    Suite("docs",        "script", "utils/check-docs",       1,   2),
     Suite("lit",         "lit",    "test",                   3,   10),
     Suite("conformance", "ctest",  "^cts$",                  2,   10),
     Suite("oracle",      "pytest", "test/Reference",         3,   20),

@@ -4,6 +4,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
 include "KVCache/KVCacheEnums.td"
 
 class KVCache_Attr<string name, string mnem, list<Trait> traits = []> : AttrDef<KVCache_Dialect, name, traits> {
@@ -61,12 +62,21 @@ def KVCache_RopeAttr : KVCache_Attr<"Rope", "rope"> {
 
 def KVCache_ParamAttr : KVCache_Attr<"Param", "param"> {
   let summary = "a parameter of a method, replaced by its value when the method is spliced into a graph";
+  let description = [{
+    Stands where a number would: `{k = #kvcache.param<"budget">}`.
+  }];
+  let genVerifyDecl = 1;
   let parameters = (ins StringRefParameter<>:$name);
   let assemblyFormat = "`<` $name `>`";
 }
 
-def KVCache_EncodedAttr : KVCache_Attr<"Encoded", "encoded"> {
+def KVCache_EncodedAttr : KVCache_Attr<"Encoded", "encoded", [
+    DeclareAttrInterfaceMethods<VerifiableTensorEncoding, ["verifyEncoding"]>]> {
   let summary = "encoding of a weight tensor: blocks of a GGUF type along the last dimension";
+  let description = [{
+    `tensor<576x576xf32, #kvcache.encoded<"q4_1">>` stands for f32 values that are stored in blocks of that type.
+  }];
+  let genVerifyDecl = 1;
   let parameters = (ins StringRefParameter<"GGUF type in lower case: q4_1, q8_0, q4_k, ...">:$name);
   let assemblyFormat = "`<` $name `>`";
 }

@@ -14,7 +14,13 @@ def KVCache_Dialect : Dialect {
   let cppNamespace = "::kvc::kvcache";
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect",
+    "::mlir::arith::ArithDialect",
+    "::mlir::linalg::LinalgDialect",
+    "::mlir::math::MathDialect",
+    "::mlir::tensor::TensorDialect"
+  ];
   let extraClassDeclaration = [{
     void registerAttributes();
     void registerTypes();

@@ -2,18 +2,39 @@
 #ifndef KVC_DIALECTS_KVCACHE_KVCACHEOPS_TD
 #define KVC_DIALECTS_KVCACHE_KVCACHEOPS_TD
 
+include "mlir/Dialect/Linalg/IR/LinalgInterfaces.td"
+include "mlir/Interfaces/DestinationStyleOpInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/TilingInterface.td"
 include "mlir/IR/OpAsmInterface.td"
 include "KVCache/KVCacheTypes.td"
 
 class KVCache_PureOp<string mnemonic, list<Trait> traits = []> : KVCache_Op<mnemonic, [Pure] # traits>;
 
+// An op on caches and tensors. It has no effects; once bufferised it reads, writes and allocates memory.
+class KVCache_ValueOp<string mnemonic, list<Trait> traits = []>
+    : KVCache_Op<mnemonic, [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+                            DeclareOpInterfaceMethods<ConditionallySpeculatable>] # traits> {
+  let extraClassDefinition = [{
+    void $cppClass::getEffects(
+        ::llvm::SmallVectorImpl<::mlir::SideEffects::EffectInstance<::mlir::MemoryEffects::Effect>> &effects) {
+      ::kvc::kvcache::op_detail::getValueOpEffects(*this, effects);
+    }
+    ::mlir::Speculation::Speculatability $cppClass::getSpeculatability() {
+      return ::kvc::kvcache::op_detail::getValueOpSpeculatability(*this);
+    }
+  }];
+}
+
 // An op that makes a cache from a cache of the same type.
 class KVCache_UpdateOp<string mnemonic, list<Trait> traits = []>
-    : KVCache_PureOp<mnemonic, [AllTypesMatch<["cache", "result"]>] # traits> {
+    : KVCache_ValueOp<mnemonic, [AllTypesMatch<["cache", "result"]>] # traits> {
   let results = (outs KVCache_Cache:$result);
 }
+
+// The shapes of the results can be computed from the operands.
+def KVCache_Reify : DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>;
 
 //===----------------------------------------------------------------------===//
 // Values around the cache
@@ -24,26 +45,54 @@ def KVCache_WeightOp : KVCache_PureOp<"weight"> {
   let description = [{
     The tensor of that name in the model's file, in its stored encoding; nothing is copied or converted.
     ```mlir
-    %w = kvcache.weight "blk.0.attn_q.weight" : tensor<576x576xf32, #kvcache.encoded<q4_1>>
+    %w = kvcache.weight "blk.0.attn_q.weight" : tensor<576x576xf32, #kvcache.encoded<"q4_1">>
     ```
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
-def KVCache_RopeOp : KVCache_PureOp<"rope", [AllTypesMatch<["input", "result"]>]> {
+def KVCache_RopeOp : KVCache_ValueOp<"rope", [AllTypesMatch<["input", "result"]>, KVCache_Reify]> {
   let summary = "rotates rows by their positions";
   let description = [{
     Applies rotary position embedding to every head of every row, at the row's position in the batch.
     ```mlir
-    %r = kvcache.rope %q at %batch by #kvcache.rope<base = 10000.0 : f32, dims = 64, pairing = half> : tensor<?x8x64xf32>
+    %r = kvcache.rope %q at %batch by #rope : tensor<?x8x64xf32>
     ```
   }];
   let arguments = (ins KVCache_Rows:$input, KVCache_BatchType:$batch, KVCache_RopeAttr:$rope);
   let results = (outs KVCache_Rows:$result);
   let assemblyFormat = "$input `at` $batch `by` $rope attr-dict `:` type($input)";
   let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def KVCache_BatchEntriesOp : KVCache_PureOp<"entries"> {
+  let summary = "the number of entries of a batch";
+  let description = [{
+    The number of sequences that take part in this step.
+    ```mlir
+    %n = kvcache.entries %batch
+    ```
+  }];
+  let arguments = (ins KVCache_BatchType:$batch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$batch attr-dict";
+}
+
+def KVCache_BatchMaxLengthOp : KVCache_ValueOp<"max_length"> {
+  let summary = "the number of slots of the longest table of a batch";
+  let description = [{
+    The largest number of slots in use over the tables of the batch's sequences, 0 for an empty batch.
+    ```mlir
+    %n = kvcache.max_length %c at %batch : !kv
+    ```
+  }];
+  let arguments = (ins KVCache_Cache:$cache, KVCache_BatchType:$batch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$cache `at` $batch attr-dict `:` type($cache)";
 }
 
 //===----------------------------------------------------------------------===//
@@ -65,6 +114,7 @@ def KVCache_AppendOp : KVCache_UpdateOp<"append"> {
     $cache `,` $key `,` $value `at` $batch (`by` $rope^)? attr-dict `:` type($cache) `,` type($key) `,` type($value)
   }];
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def KVCache_CompactOp : KVCache_UpdateOp<"compact"> {
@@ -72,12 +122,13 @@ def KVCache_CompactOp : KVCache_UpdateOp<"compact"> {
   let description = [{
     Every table of the batch keeps exactly the slots of its list, moved together in ascending order; positions move with them.
     ```mlir
-    %c1 = kvcache.compact %c0 keep %s at %batch : !kv
+    %c1 = kvcache.compact %c0 keep %s at %batch : !kv, !kvcache.selection<token>
     ```
   }];
   let arguments = (ins KVCache_Cache:$cache, KVCache_SelectionType:$keep, KVCache_BatchType:$batch);
   let assemblyFormat = "$cache `keep` $keep `at` $batch attr-dict `:` type($cache) `,` qualified(type($keep))";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def KVCache_EvictOp : KVCache_UpdateOp<"evict"> {
@@ -100,18 +151,20 @@ def KVCache_RebaseOp : KVCache_UpdateOp<"rebase"> {
   let description = [{
     Rotates every stored key from its stored position to its slot index and stores that index as its position.
     ```mlir
-    %c1 = kvcache.rebase %c0 at %batch by #kvcache.rope<base = 10000.0 : f32, dims = 64, pairing = half> : !kv
+    %c1 = kvcache.rebase %c0 at %batch by #rope : !kv
     ```
   }];
   let arguments = (ins KVCache_Cache:$cache, KVCache_BatchType:$batch, KVCache_RopeAttr:$rope);
   let assemblyFormat = "$cache `at` $batch `by` $rope attr-dict `:` type($cache)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def KVCache_AccumulateOp : KVCache_UpdateOp<"accumulate"> {
   let summary = "folds statistics of attention into the cache's score plane";
   let description = [{
-    For every slot: `add` score += x; `decay` score = decay * score + x; `max`; `replace`.
+    Folds one number for each slot into the cache's score plane. `add`: score + x; `decay`: decay * score + x; `max`: the
+    larger of score and x; `replace`: x.
     ```mlir
     %c1 = kvcache.accumulate add %c0, %stats at %batch : !kv, tensor<?x8x?xf32>
     ```
@@ -133,9 +186,10 @@ def KVCache_SealOp : KVCache_UpdateOp<"seal"> {
   let arguments = (ins KVCache_Cache:$cache, KVCache_BatchType:$batch);
   let assemblyFormat = "$cache `at` $batch attr-dict `:` type($cache)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
-def KVCache_RequantizeOp : KVCache_PureOp<"requantize"> {
+def KVCache_RequantizeOp : KVCache_ValueOp<"requantize"> {
   let summary = "stores the contents of a cache in other formats";
   let description = [{
     Slots, positions and lengths stay; keys and values are decoded and encoded again as the result's type says.
@@ -147,18 +201,35 @@ def KVCache_RequantizeOp : KVCache_PureOp<"requantize"> {
   let results = (outs KVCache_Cache:$result);
   let assemblyFormat = "$cache `at` $batch attr-dict `:` type($cache) `to` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def KVCache_CopyOp : KVCache_UpdateOp<"copy"> {
+  let summary = "a cache with the same contents and memory of its own";
+  let description = [{
+    Equal to its operand; bufferisation puts it where an update may not happen in place because the old value is still
+    needed. Pages are shared until one side writes.
+    ```mlir
+    %c1 = kvcache.copy %c0 : !kv
+    ```
+  }];
+  let arguments = (ins KVCache_Cache:$cache);
+  let assemblyFormat = "$cache attr-dict `:` type($cache)";
 }
 
 def KVCache_ForkOp : KVCache_UpdateOp<"fork"> {
   let summary = "makes one sequence a copy of another, sharing its pages";
   let description = [{
-    The destination's old contents are dropped; pages are shared until one side writes.
+    Makes the destination sequence a copy of the source sequence. Its old contents are dropped; pages are shared until one
+    side writes.
     ```mlir
     %c1 = kvcache.fork %c0 from %a to %b : !kv
     ```
   }];
   let arguments = (ins KVCache_Cache:$cache, Index:$source, Index:$destination);
   let assemblyFormat = "$cache `from` $source `to` $destination attr-dict `:` type($cache)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
 }
 
 def KVCache_TruncateOp : KVCache_UpdateOp<"truncate"> {
@@ -170,16 +241,19 @@ def KVCache_TruncateOp : KVCache_UpdateOp<"truncate"> {
     %c1 = kvcache.truncate %c0 to %lengths at %batch : !kv, tensor<?xi32>
     ```
   }];
-  let arguments = (ins KVCache_Cache:$cache, 1DTensorOf<[I32]>:$lengths, KVCache_BatchType:$batch);
+  let arguments = (ins KVCache_Cache:$cache, KVCache_Lengths:$lengths, KVCache_BatchType:$batch);
   let assemblyFormat = "$cache `to` $lengths `at` $batch attr-dict `:` type($cache) `,` type($lengths)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 //===----------------------------------------------------------------------===//
 // Reading caches
 //===----------------------------------------------------------------------===//
 
-def KVCache_AttentionOp : KVCache_PureOp<"attention", [AttrSizedOperandSegments]> {
+def KVCache_AttentionOp : KVCache_ValueOp<"attention", [
+    IsolatedFromAbove, // score_region_c6
+    AttrSizedOperandSegments, KVCache_Reify, DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
   let summary = "softmax(q k^T) v over the slots of one or more caches";
   let description = [{
     Every row attends, in one softmax, to the visible slots of all segments of its sequence.
@@ -203,8 +277,8 @@ def KVCache_AttentionOp : KVCache_PureOp<"attention", [AttrSizedOperandSegments]
     Variadic<KVCache_Cache>:$caches,
     KVCache_BatchType:$batch,
     Variadic<KVCache_SelectionType>:$selections,
-    Optional<2DTensorOf<[I8]>>:$tree_mask,
-    Optional<1DTensorOf<[F32]>>:$sink_logits,
+    Optional<KVCache_TreeMask>:$tree_mask,
+    Optional<KVCache_SinkLogits>:$sink_logits,
     Variadic<AnyType>:$captures,
     F32Attr:$scale,
     UnitAttr:$causal,
@@ -224,6 +298,10 @@ def KVCache_AttentionOp : KVCache_PureOp<"attention", [AttrSizedOperandSegments]
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// What is returned, in order.
+    ::llvm::SmallVector<AttentionResult> getReturnKinds();
+    /// The type of a result, given those of the query rows and of a segment.
+    static ::mlir::RankedTensorType inferResultType(AttentionResult kind, ::mlir::ShapedType query, CacheType cache);
     /// The result of that kind; null when it is not returned.
     ::mlir::Value getResultOf(AttentionResult kind);
     ::mlir::Value getOut() { return getResultOf(AttentionResult::Out); }
@@ -232,9 +310,10 @@ def KVCache_AttentionOp : KVCache_PureOp<"attention", [AttrSizedOperandSegments]
     /// The selection of segment i; null when all of it is attended to.
     ::mlir::Value getSelectionOf(unsigned segment);
   }];
+  let hasCanonicalizer = 1;
 }
 
-def KVCache_AttendOp : KVCache_PureOp<"attend", [AllTypesMatch<["cache", "result"]>]> {
+def KVCache_AttendOp : KVCache_ValueOp<"attend", [AllTypesMatch<["cache", "result"]>, KVCache_Reify]> {
   let summary = "an attention site of a model: what the method makes of it";
   let description = [{
     Stands for `append` and `attention` of one layer until a method is spliced in; `phase` says which of the method's functions.
@@ -254,10 +333,10 @@ def KVCache_AttendOp : KVCache_PureOp<"attend", [AllTypesMatch<["cache", "result
   let hasVerifier = 1;
 }
 
-def KVCache_ScoreOp : KVCache_PureOp<"score"> {
+def KVCache_ScoreOp : KVCache_ValueOp<"score", [KVCache_Reify]> {
   let summary = "scores pages or slots, for every entry and KV head";
   let description = [{
-    `bound`: for each page, sum over channels of max(q min, q max) from the min/max summaries, the largest over the rows of the
+    Gives every page or slot of every entry and KV head a number, the higher the more it matters. `bound`: for each page, sum over channels of max(q min, q max) from the min/max summaries, the largest over the rows of the
     entry and the query heads of the group; `dot`: for each slot q . k, likewise; `key_norm`: the norm of the stored key;
     `plane`: the score plane. Entries past a table's end are -inf.
     ```mlir
@@ -268,32 +347,35 @@ def KVCache_ScoreOp : KVCache_PureOp<"score"> {
                        KVCache_BatchType:$batch);
   let results = (outs KVCache_Scores:$result);
   let assemblyFormat = [{
-    $kind ($query^ `,`)? $cache `at` $batch attr-dict `:` functional-type(operands, results)
+    $kind custom<ScoreOperands>($query, $cache) `at` $batch attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
 
-def KVCache_PoolOp : KVCache_PureOp<"pool", [AllTypesMatch<["input", "result"]>]> {
+def KVCache_PoolOp : KVCache_ValueOp<"pool", [AllTypesMatch<["input", "result"]>, KVCache_Reify]> {
   let summary = "slides a window over scores along the slots";
   let description = [{
-    The largest (`max`) or mean (`mean`) of the `kernel` neighbours centred on each slot; slots past the table's end do not count.
+    Replaces every score by the largest (`max`) or the mean (`mean`) of the `kernel` scores centred on it. Slots past the
+    table's end do not count.
     ```mlir
     %p = kvcache.pool max %s {kernel = 7 : i64} : tensor<?x8x?xf32>
     ```
   }];
   let arguments = (ins StrAttr:$mode, KVCache_Scores:$input, KVCache_IntAttr:$kernel);
   let results = (outs KVCache_Scores:$result);
-  let assemblyFormat = "$mode $input attr-dict `:` type($input)";
+  let assemblyFormat = "custom<PoolMode>($mode) $input attr-dict `:` type($input)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
-def KVCache_TopKOp : KVCache_PureOp<"topk"> {
+def KVCache_TopKOp : KVCache_ValueOp<"topk"> {
   let summary = "selects the pages or slots with the highest scores";
   let description = [{
-    For every entry and KV head: the `first` first, the `last` last and, of the others, the highest scored (the earlier on a
-    tie), `k` in all, in ascending order; all of them where there are no more than k.
+    Selects units for every entry and KV head, in ascending order: the `first` first, the `last` last and, of the others, the highest scored (the earlier on a
+    tie), `k` in all; all of them where there are no more than k.
     ```mlir
-    %sel = kvcache.topk page %s, %c at %batch {k = 64 : i64, first = 1 : i64, last = 2 : i64} : tensor<?x8x?xf32>, !kv
+    %sel = kvcache.topk page %s, %c at %batch {k = 64, first = 1, last = 2}
+        : tensor<?x8x?xf32>, !kv -> !kvcache.selection<page>
     ```
   }];
   let arguments = (ins KVCache_UnitAttr:$unit, KVCache_Scores:$scores, KVCache_Cache:$cache, KVCache_BatchType:$batch,
@@ -305,10 +387,10 @@ def KVCache_TopKOp : KVCache_PureOp<"topk"> {
   let hasVerifier = 1;
 }
 
-def KVCache_MergeStatesOp : KVCache_PureOp<"merge_states"> {
+def KVCache_MergeStatesOp : KVCache_ValueOp<"merge_states", [KVCache_Reify]> {
   let summary = "merges partial attention results over disjoint sets of keys";
   let description = [{
-    out = sum_i exp(lse_i - lse) out_i with lse = log sum_i exp(lse_i); all operands as out, lse pairs.
+    Merges results of attention over disjoint sets of keys into the result over their union. out = sum_i exp(lse_i - lse) out_i with lse = log sum_i exp(lse_i); all operands as out, lse pairs.
     ```mlir
     %o, %l = kvcache.merge_states %o0, %l0, %o1, %l1 : tensor<?x8x64xf32>, tensor<?x8xf32>
     ```
@@ -318,19 +400,20 @@ def KVCache_MergeStatesOp : KVCache_PureOp<"merge_states"> {
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
-def KVCache_ExportOp : KVCache_PureOp<"export"> {
+def KVCache_ExportOp : KVCache_ValueOp<"export", [KVCache_Reify]> {
   let summary = "decodes stored keys or values into a dense tensor";
   let description = [{
-    Slots past a table's end are zero. `layout` orders the axes: `nhd` entry x slot x head x channel, `hnd` entry x head x slot x channel.
+    Decodes the keys or the values of the batch's sequences into a dense tensor. Slots past a table's end are zero. `layout` orders the axes: `nhd` entry x slot x head x channel, `hnd` entry x head x slot x channel.
     ```mlir
     %k = kvcache.export k %c at %batch {layout = #kvcache.dense_layout<nhd>} : !kv -> tensor<?x?x8x128xf32>
     ```
   }];
   let arguments = (ins KVCache_PlaneAttr:$plane, KVCache_Cache:$cache, KVCache_BatchType:$batch,
                        KVCache_DenseLayoutAttr:$layout);
-  let results = (outs 4DTensorOf<[F32]>:$result);
+  let results = (outs KVCache_Keys:$result);
   let assemblyFormat = "$plane $cache `at` $batch attr-dict `:` type($cache) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -338,13 +421,14 @@ def KVCache_ExportOp : KVCache_PureOp<"export"> {
 def KVCache_ImportOp : KVCache_UpdateOp<"import"> {
   let summary = "replaces the contents of sequences by dense keys and values";
   let description = [{
-    Entry i gets lengths[i] slots; positions are the slots' indices.
+    Replaces the contents of the batch's sequences by dense keys and values. Entry i gets lengths[i] slots; positions are the
+    slots' indices.
     ```mlir
     %c1 = kvcache.import %c0, %k, %v, %lengths at %batch {layout = #kvcache.dense_layout<nhd>}
         : !kv, tensor<?x?x8x128xf32>, tensor<?x?x8x128xf32>, tensor<?xi32>
     ```
   }];
-  let arguments = (ins KVCache_Cache:$cache, 4DTensorOf<[F32]>:$key, 4DTensorOf<[F32]>:$value, 1DTensorOf<[I32]>:$lengths,
+  let arguments = (ins KVCache_Cache:$cache, KVCache_Keys:$key, KVCache_Keys:$value, KVCache_Lengths:$lengths,
                        KVCache_BatchType:$batch, KVCache_DenseLayoutAttr:$layout);
   let assemblyFormat = [{
     $cache `,` $key `,` $value `,` $lengths `at` $batch attr-dict `:` type($cache) `,` type($key) `,` type($value) `,` type($lengths)
@@ -385,7 +469,8 @@ def KVCache_SoftCapOp : KVCache_PureOp<"soft_cap", [SameOperandsAndResultType]> 
 def KVCache_AlibiOp : KVCache_PureOp<"alibi"> {
   let summary = "adds a penalty linear in distance";
   let description = [{
-    score - slope(head) * (query position - key position), slope(h) = 2^(-8 (h + 1) / heads) (Press et al., arXiv:2108.12409).
+    Lowers a score in proportion to the distance between query and key: score - slope(head) * (query position - key
+    position), slope(h) = 2^(-8 (h + 1) / heads) (Press et al., arXiv:2108.12409).
     ```mlir
     %t = kvcache.alibi %s, %h, %qp, %kp of 32 heads
     ```
@@ -400,30 +485,51 @@ def KVCache_AlibiOp : KVCache_PureOp<"alibi"> {
 // The form with state
 //===----------------------------------------------------------------------===//
 
-def KVCache_OnlineAttentionOp : KVCache_PureOp<"online_attention", [AttrSizedOperandSegments]> {
+def KVCache_OnlineAttentionOp : KVCache_ValueOp<"online_attention", [
+    IsolatedFromAbove, // score_region_c6
+    AttrSizedOperandSegments, KVCache_Reify, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<TilingInterface,
+        ["getLoopIteratorTypes", "getIterationDomain", "getTiledImplementation", "getResultTilePosition",
+         "generateResultTileValue", "getIterationDomainTileFromResultTile"]>,
+    DeclareOpInterfaceMethods<PartialReductionOpInterface,
+        ["generateInitialTensorForPartialReduction", "tileToPartialReduction", "mergeReductions",
+         "getPartialResultTilePosition"]>]> {
   let summary = "attention over a span of slots that carries the softmax state";
   let description = [{
-    Continues (acc, max, sum) over slots `begin .. end-1` of one cache; acc is not yet divided by sum.
+    Continues the softmax state (acc, max, sum) of every row over the slots `begin .. end-1` of one cache. acc is not yet
+    divided by sum; the state of a row that has seen nothing is (0, -inf, 0).
     ```mlir
     %a1, %m1, %s1 = kvcache.online_attention %q over %c span %begin, %end at %batch state %a, %m, %s
         {scale = 0.125 : f32, causal}
         : (tensor<?x8x64xf32>, !kv, index, index, !kvcache.batch, tensor<?x8x64xf32>, tensor<?x8xf32>, tensor<?x8xf32>)
         -> (tensor<?x8x64xf32>, tensor<?x8xf32>, tensor<?x8xf32>)
     ```
+    A tile of the rows and query heads of a larger op says where it starts (`from_row`, `from_head`) and, when it has not
+    all heads, how many query heads share a KV head (`group`).
   }];
   let arguments = (ins
     KVCache_Rows:$query, KVCache_Cache:$cache, Index:$begin, Index:$end, KVCache_BatchType:$batch,
-    3DTensorOf<[F32]>:$acc, 2DTensorOf<[F32]>:$max, 2DTensorOf<[F32]>:$sum,
-    Optional<KVCache_SelectionType>:$selection, Optional<2DTensorOf<[I8]>>:$tree_mask, Variadic<AnyType>:$captures,
-    F32Attr:$scale, UnitAttr:$causal, OptionalAttr<KVCache_IntAttr>:$window, OptionalAttr<KVCache_IntAttr>:$sinks
+    KVCache_Acc:$acc, KVCache_PerHead:$max, KVCache_PerHead:$sum,
+    Optional<KVCache_SelectionType>:$selection, Optional<KVCache_TreeMask>:$tree_mask,
+    Optional<Index>:$row_offset, Optional<Index>:$head_offset, Variadic<AnyType>:$captures,
+    F32Attr:$scale, UnitAttr:$causal, OptionalAttr<KVCache_IntAttr>:$window, OptionalAttr<KVCache_IntAttr>:$sinks,
+    OptionalAttr<I64Attr>:$group
   );
-  let results = (outs 3DTensorOf<[F32]>:$new_acc, 2DTensorOf<[F32]>:$new_max, 2DTensorOf<[F32]>:$new_sum);
+  let results = (outs KVCache_Acc:$new_acc, KVCache_PerHead:$new_max, KVCache_PerHead:$new_sum);
   let regions = (region MaxSizedRegion<1>:$score);
   let assemblyFormat = [{
-    $query `over` $cache `span` $begin `,` $end `at` $batch `state` $acc `,` $max `,` $sum (`select` $selection^)?
-    (`tree` $tree_mask^)? (`capture` $captures^)? attr-dict (`score` $score^)? `:` functional-type(operands, results)
+    $query `over` $cache `span` $begin `,` $end `at` $batch `state` $acc `,` $max `,` $sum (`from_row` $row_offset^)?
+    (`from_head` $head_offset^)? (`select` $selection^)? (`tree` $tree_mask^)? (`capture` $captures^)? attr-dict
+    (`score` $score^)? `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// acc, max, sum.
+    ::mlir::MutableOperandRange getDpsInitsMutable();
+    /// Query heads that share a KV head; 0 when that is not known yet.
+    int64_t getGroupSize();
+  }];
 }
 
 #endif // KVC_DIALECTS_KVCACHE_KVCACHEOPS_TD

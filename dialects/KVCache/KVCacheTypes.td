@@ -54,6 +54,18 @@ def KVCache_CacheType : KVCache_Type<"Cache", "cache"> {
   }];
 }
 
+def KVCache_MemoryType : KVCache_Type<"Memory", "memory"> {
+  let summary = "the arrays of a cache in memory: what a cache becomes when it is bufferised";
+  let description = [{
+    Ops that make a cache from a cache change the memory in place and give the same memory back.
+    ```mlir
+    func.func @step(%m: !kvcache.memory<!kv>) -> !kvcache.memory<!kv>
+    ```
+  }];
+  let parameters = (ins "::kvc::kvcache::CacheType":$cache);
+  let assemblyFormat = "`<` qualified($cache) `>`";
+}
+
 def KVCache_BatchType : KVCache_Type<"Batch", "batch"> {
   let summary = "which rows of q, k and v belong to which sequence, and their positions";
 }
@@ -74,14 +86,22 @@ class KVCache_SiteOf<string role> : Type<
   CPred<"::llvm::isa<::kvc::kvcache::SiteType>($_self) && ::llvm::cast<::kvc::kvcache::SiteType>($_self).getRole() == "
         "::kvc::kvcache::SiteRole::" # role>, "site type of role " # role>;
 
-// [rows, heads, channels]
-def KVCache_Rows : AnyTypeOf<[3DTensorOf<[F32]>, KVCache_SiteOf<"Q">, KVCache_SiteOf<"K">, KVCache_SiteOf<"V">,
-                              KVCache_SiteOf<"Out">], "3D tensor of f32 (rows x heads x channels)">;
-// [rows, heads]
-def KVCache_Lse : AnyTypeOf<[2DTensorOf<[F32]>, KVCache_SiteOf<"Lse">], "2D tensor of f32 (rows x heads)">;
-// [entries, KV heads, slots or pages]
-def KVCache_Scores : AnyTypeOf<[3DTensorOf<[F32]>, KVCache_SiteOf<"Scores">],
-                               "3D tensor of f32 (entries x KV heads x slots or pages)">;
-def KVCache_Cache : AnyTypeOf<[KVCache_CacheType, KVCache_SiteOf<"Cache">], "kvcache.cache">;
+// A dense operand or result: a tensor, or the memory that it becomes when it is bufferised.
+class KVCache_Dense<int rank, Type element, list<Type> others, string summary>
+    : AnyTypeOf<[TensorRankOf<[element], [rank]>, MemRefRankOf<[element], [rank]>] # others, summary>;
+
+def KVCache_Rows : KVCache_Dense<3, F32, [KVCache_SiteOf<"Q">, KVCache_SiteOf<"K">, KVCache_SiteOf<"V">,
+                                          KVCache_SiteOf<"Out">], "3D tensor of f32 (rows x heads x channels)">;
+def KVCache_Lse : KVCache_Dense<2, F32, [KVCache_SiteOf<"Lse">], "2D tensor of f32 (rows x heads)">;
+def KVCache_Scores : KVCache_Dense<3, F32, [KVCache_SiteOf<"Scores">],
+                                   "3D tensor of f32 (entries x KV heads x slots or pages)">;
+def KVCache_Keys : KVCache_Dense<4, F32, [], "4D tensor of f32 (entries, slots, heads, channels)">;
+def KVCache_Lengths : KVCache_Dense<1, I32, [], "1D tensor of i32 (entries)">;
+def KVCache_TreeMask : KVCache_Dense<2, I8, [], "2D tensor of i8 (rows x rows of an entry)">;
+def KVCache_SinkLogits : KVCache_Dense<1, F32, [], "1D tensor of f32 (query heads)">;
+// The softmax state: values only, as no op changes it in place.
+def KVCache_Acc : TensorRankOf<[F32], [3]>; // rows x heads x value channels
+def KVCache_PerHead : TensorRankOf<[F32], [2]>; // rows x heads
+def KVCache_Cache : AnyTypeOf<[KVCache_CacheType, KVCache_MemoryType, KVCache_SiteOf<"Cache">], "kvcache.cache">;
 
 #endif // KVC_DIALECTS_KVCACHE_KVCACHETYPES_TD

@@ -16,6 +16,7 @@ void kvc::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   registry.insert<kvcache::KVCacheDialect, tile::TileDialect>();
+  kvcache::registerBufferizableOpInterfaceModels(registry);
 }
 
 void kvc::registerAllPasses() {

@@ -117,15 +117,22 @@ struct Site {
   const Tensor *tree = nullptr; // rows x rows of the largest entry
   Region &score;
   SmallVector<Datum> captures;
+  // A tile of a larger attention: where its rows and heads start, and how many query heads share a KV head.
+  int64_t firstRow = 0;
+  int64_t firstHead = 0;
+  std::optional<int64_t> group = std::nullopt;
 
   int64_t queryHeads() const { return query.shape[1]; }
+  int64_t kvHeadOf(int64_t head, const Cache &cache) const {
+    return head / (group ? *group : queryHeads() / cache.type.getHeads());
+  }
 };
 
 /// Where a row stands.
 struct Row {
   int64_t entry;
   int64_t index; // of all rows of the batch
-  int64_t head;  // query head
+  int64_t head;  // of all query heads
 };
 
 /// One visible slot of a row.
@@ -153,7 +160,7 @@ static bool isVisible(const Site &site, const Row &row, const Table &table, int6
   }
   if (site.tree) {
     if (std::optional<int64_t> other = stepRowOf(table, site.batch, row.entry, slot)) {
-      return site.tree->ints[site.tree->offset({row.index, *other})] != 0;
+      return site.tree->ints[site.tree->offset({row.index - site.firstRow, *other})] != 0;
     }
   }
   return true;
@@ -163,7 +170,8 @@ static bool isVisible(const Site &site, const Row &row, const Table &table, int6
 static FailureOr<double> scoreOf(const Site &site, const Row &row, const Cache &cache, int64_t kvHead, int64_t slot) {
   const Table &table = cache.table(site.batch.sequences[row.entry], kvHead);
   const int64_t dim = cache.type.getKDim();
-  ArrayRef<double> query = ArrayRef(site.query.floats).slice((row.index * site.queryHeads() + row.head) * dim, dim);
+  const int64_t offset = (row.index - site.firstRow) * site.queryHeads() + row.head - site.firstHead;
+  ArrayRef<double> query = ArrayRef(site.query.floats).slice(offset * dim, dim);
   const double score = site.scale * dot(query, loadKey(cache, table, slot, cache.headInTable(kvHead)));
   if (site.score.empty()) {
     return score;
@@ -181,7 +189,7 @@ static FailureOr<double> scoreOf(const Site &site, const Row &row, const Cache &
 /// Adds the slots begin .. end-1 of a segment that a row sees, with their scores.
 static LogicalResult collect(const Site &site, const Row &row, const Cache &cache, const Selection *selection,
                              int64_t segment, int64_t begin, int64_t end, SmallVectorImpl<Visible> &visible) {
-  const int64_t kvHead = row.head / (site.queryHeads() / cache.type.getHeads());
+  const int64_t kvHead = site.kvHeadOf(row.head, cache);
   const Table &table = cache.table(site.batch.sequences[row.entry], kvHead);
   for (int64_t slot = std::max<int64_t>(begin, 0); slot < std::min(end, table.length()); ++slot) {
     // Pages are selected of what is sealed; what is in the tail is always there.
@@ -245,10 +253,9 @@ static std::optional<int64_t> windowOf(Attribute window) {
 }
 
 /// The value of a visible slot for a query head.
-static ArrayRef<double> valueOf(const Cache &cache, const Batch &batch, const Row &row, int64_t queryHeads,
-                                int64_t slot) {
-  const int64_t kvHead = row.head / (queryHeads / cache.type.getHeads()), dim = cache.type.getVDim();
-  const Table &table = cache.table(batch.sequences[row.entry], kvHead);
+static ArrayRef<double> valueOf(const Site &site, const Cache &cache, const Row &row, int64_t slot) {
+  const int64_t kvHead = site.kvHeadOf(row.head, cache), dim = cache.type.getVDim();
+  const Table &table = cache.table(site.batch.sequences[row.entry], kvHead);
   return ArrayRef(table.slots[slot].value).slice(cache.headInTable(kvHead) * dim, dim);
 }
 
@@ -357,7 +364,7 @@ static LogicalResult evalAttention(Evaluator &evaluator, AttentionOp op, Operand
     const bool counted = stats && (statRows == 0 || batch.queryOffsets[row.entry + 1] - row.index <= statRows);
     for (const Visible &v : visible) {
       const double p = std::exp(v.score - top) / denominator;
-      ArrayRef<double> value = valueOf(*caches[v.segment], batch, row, queryHeads, v.slot);
+      ArrayRef<double> value = valueOf(site, *caches[v.segment], row, v.slot);
       for (int64_t channel = 0; channel < vDim; ++channel) {
         out.at({row.index, row.head, channel}) += p * value[channel];
       }
@@ -412,11 +419,28 @@ static LogicalResult evalOnlineAttention(Evaluator &evaluator, OnlineAttentionOp
   unsigned next = 8;
   const Selection *selection = op.getSelection() ? &operands[next++].asSelection() : nullptr;
   site.tree = op.getTreeMask() ? &operands[next++].asTensor() : nullptr;
+  site.firstRow = op.getRowOffset() ? operands[next++].asInt() : 0;
+  site.firstHead = op.getHeadOffset() ? operands[next++].asInt() : 0;
+  if (IntegerAttr group = op.getGroupAttr()) {
+    site.group = group.getInt();
+  }
   llvm::append_range(site.captures, operands.drop_front(next));
-  if (failed(checkSite(site, cache, selection)) || failed(checkTree(op, site.tree, cache, site.batch))) {
+  const int64_t rows = site.query.shape[0], heads = site.queryHeads();
+  const bool isTile = op.getRowOffset() || rows != site.batch.rows();
+  if (failed(checkBatch(op, site.batch, isTile ? nullptr : &site.query, &cache)) ||
+      (selection && failed(checkSelection(op, *selection, site.batch, cache))) ||
+      (!isTile && failed(checkTree(op, site.tree, cache, site.batch)))) {
     return failure();
   }
-  const SmallVector<int64_t> state{site.batch.rows(), site.queryHeads()};
+  if (site.firstRow < 0 || site.firstRow + rows > site.batch.rows()) {
+    return op.emitOpError() << "expects rows of the " << site.batch.rows() << " of the batch, but got " << rows
+                            << " from row " << site.firstRow;
+  }
+  if (site.firstHead < 0 || site.kvHeadOf(site.firstHead + heads - 1, cache) >= cache.type.getHeads()) {
+    return op.emitOpError() << "expects query heads of the " << cache.type.getHeads() << " KV heads, but got " << heads
+                            << " from head " << site.firstHead;
+  }
+  const SmallVector<int64_t> state{rows, heads};
   SmallVector<int64_t> accShape = state;
   accShape.push_back(cache.type.getVDim());
   if (acc.shape != accShape || max.shape != state || sum.shape != state) {
@@ -425,12 +449,17 @@ static LogicalResult evalOnlineAttention(Evaluator &evaluator, OnlineAttentionOp
                             << "]";
   }
 
-  LogicalResult done = forEachRow(site.batch, site.queryHeads(), [&](const Row &row) -> LogicalResult {
+  LogicalResult done = forEachRow(site.batch, heads, [&](const Row &inTile) -> LogicalResult {
+    const Row row{inTile.entry, inTile.index, inTile.head + site.firstHead};
+    const int64_t stateRow = row.index - site.firstRow;
+    if (stateRow < 0 || stateRow >= rows) {
+      return success();
+    }
     SmallVector<Visible> visible;
     if (failed(collect(site, row, cache, selection, 0, begin, end, visible))) {
       return failure();
     }
-    double &top = max.at({row.index, row.head}), &total = sum.at({row.index, row.head});
+    double &top = max.at({stateRow, inTile.head}), &total = sum.at({stateRow, inTile.head});
     double newTop = top;
     for (const Visible &v : visible) {
       newTop = larger(newTop, v.score);
@@ -439,7 +468,7 @@ static LogicalResult evalOnlineAttention(Evaluator &evaluator, OnlineAttentionOp
       return success();
     }
     MutableArrayRef<double> sums =
-        MutableArrayRef(acc.floats).slice((row.index * site.queryHeads() + row.head) * accShape[2], accShape[2]);
+        MutableArrayRef(acc.floats).slice((stateRow * heads + inTile.head) * accShape[2], accShape[2]);
     const double rescale = std::exp(top - newTop);
     total *= rescale;
     for (double &x : sums) {
@@ -448,7 +477,7 @@ static LogicalResult evalOnlineAttention(Evaluator &evaluator, OnlineAttentionOp
     for (const Visible &v : visible) {
       const double weight = std::exp(v.score - newTop);
       total += weight;
-      for (auto [x, value] : llvm::zip_equal(sums, valueOf(cache, site.batch, row, site.queryHeads(), v.slot))) {
+      for (auto [x, value] : llvm::zip_equal(sums, valueOf(site, cache, row, v.slot))) {
         x += weight * value;
       }
     }

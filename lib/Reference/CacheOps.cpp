@@ -499,6 +499,22 @@ static LogicalResult evalFork(ForkOp op, Operands operands, Results &results) {
   return success();
 }
 
+static LogicalResult evalMaxLength(BatchMaxLengthOp op, Operands operands, Results &results) {
+  const Cache &cache = operands[0].asCache();
+  const Batch &batch = operands[1].asBatch();
+  if (failed(checkBatch(op, batch, nullptr, &cache))) {
+    return failure();
+  }
+  int64_t length = 0;
+  for (int64_t sequence : batch.sequences) {
+    for (int64_t head = 0; head < cache.type.getTablesPerSequence(); ++head) {
+      length = std::max(length, cache.table(sequence, head).length());
+    }
+  }
+  results.push_back(length);
+  return success();
+}
+
 static LogicalResult evalWeight(Evaluator &evaluator, WeightOp op, Results &results) {
   if (!evaluator.getOptions().weights) {
     return op.emitOpError() << "expects a model file with weight \"" << op.getName() << "\", but got none";
@@ -528,5 +544,14 @@ LogicalResult reference::evalCache(Evaluator &evaluator, Operation *op, Operands
       .Case([&](SealOp sealOp) { return evalSeal(sealOp, operands, results); })
       .Case([&](RequantizeOp requantizeOp) { return evalRequantize(requantizeOp, operands, results); })
       .Case([&](ForkOp forkOp) { return evalFork(forkOp, operands, results); })
+      .Case([&](CopyOp) {
+        results.push_back(operands[0]);
+        return success();
+      })
+      .Case([&](BatchEntriesOp) {
+        results.push_back(operands[0].asBatch().entries());
+        return success();
+      })
+      .Case([&](BatchMaxLengthOp maxLengthOp) { return evalMaxLength(maxLengthOp, operands, results); })
       .Default([](Operation *other) { return unknownOperation(other); });
 }

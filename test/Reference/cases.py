@@ -36,7 +36,7 @@ def random_type(rng):
     t = CacheType(heads, dim, v_dim, page, random_format(rng, dim, page), random_format(rng, v_dim, page))
     t = replace(t, tail=str(rng.choice(["f16", "f32", "bf16"])), stored=bool(rng.random() < 0.6),
                 per_head=bool(rng.random() < 0.4))
-    if rng.random() < 0.4:
+    if rng.random() < 0.4 and (t.k.integer or t.v.integer):
         t = replace(t, residual=int(rng.choice([1, 3, 8])))
     channel = any(f.integer and f.axis == "channel" for f in (t.k, t.v))
     if not t.has_tail and not channel and t.stored and rng.random() < 0.3:
@@ -146,7 +146,7 @@ class Program:
     def selection(self, batch_name, batch, query_name, q, heads):
         """A selection of pages or slots by topk over some score."""
         t = self.t
-        kinds = ["dot"] + ["bound"] * ("minmax" in t.planes) + ["key_norm"] * ("norm" in t.planes) + \
+        kinds = ["dot"] + ["bound"] * ("minmax" in t.planes and not t.rope) + ["key_norm"] * ("norm" in t.planes) + \
             ["plane"] * ("score" in t.planes)
         kind = str(self.rng.choice(kinds))
         unit = "page" if kind == "bound" else "token"
@@ -211,10 +211,10 @@ class Program:
             attributes.append("causal")
             options["causal"] = True
         if rng.random() < 0.4:
-            options["window"] = int(rng.integers(1, 8))
+            options["window"] = min(int(rng.integers(1, 8)), t.window or 8)
             attributes.append(f"window = {options['window']} : i64")
             if rng.random() < 0.5:
-                options["sinks"] = int(rng.integers(0, 4))
+                options["sinks"] = min(int(rng.integers(0, 4)), t.sinks if t.window else 4)
                 attributes.append(f"sinks = {options['sinks']} : i64")
         text = f"kvcache.attention {query} over "
         segments = [self.cache] * int(rng.choice([1, 1, 1, 2]))
@@ -329,8 +329,9 @@ class Program:
         t = self.t
         if not t.window:
             page = int(self.rng.choice([2, 4, 8]))
-            to = replace(t, page=page, k=random_format(self.rng, t.dim, page), v=random_format(self.rng, t.v_dim, page),
-                         residual=int(self.rng.choice([0, 3])), tail=str(self.rng.choice(["f16", "f32"])))
+            k, v = random_format(self.rng, t.dim, page), random_format(self.rng, t.v_dim, page)
+            residual = int(self.rng.choice([0, 3])) if k.integer or v.integer else 0
+            to = replace(t, page=page, k=k, v=v, residual=residual, tail=str(self.rng.choice(["f16", "f32"])))
             batch_name, batch = self.batch(range(SEQUENCES), rows=0)
             name = self.emit(f"kvcache.requantize {self.cache[0]} at {batch_name} : {t} to {to}")
             self.set(name, oracle.requantize(self.cache[1], to, batch), "requantize")

@@ -41,7 +41,7 @@ func.func @dot_reads_pages_and_tail(%q: tensor<?x2x64xf32>, %c: !kivi, %b: !kvca
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
 
 func.func @topk_keeps_too_many(%s: tensor<?x2x?xf32>, %c: !kv, %b: !kvcache.batch) -> !kvcache.selection<token> {
-  // expected-error @below {{expects first + last of at most k (4), but got 5}}
+  // expected-error @below {{expects first + last of at most k = 4, but got 2 + 3}}
   %sel = kvcache.topk token %s, %c at %b {k = 4 : i64, first = 2 : i64, last = 3 : i64} : tensor<?x2x?xf32>, !kv -> !kvcache.selection<token>
   return %sel : !kvcache.selection<token>
 }

@@ -5,6 +5,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
+#include <limits>
 #include <numeric>
 
 using namespace mlir;
@@ -228,6 +229,7 @@ void FormatAttr::print(AsmPrinter &printer) const {
 
 LogicalResult FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef name, int64_t group,
                                  Axis axis, bool symmetric, Type scale) {
+  // format_c1
   const FormatRow *row = lookupFormat(name);
   if (!row) {
     return emitError() << "expects a storage format of the table, but got '" << name << "'";
@@ -235,10 +237,12 @@ LogicalResult FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
   if (row->kind != FormatRow::Kind::Integer) {
     return success();
   }
+  // format_c2
   if (group < 1 || group > 1024 || group % row->codesPerUnit) {
     return emitError() << "expects a group of 1 to 1024 that is a multiple of " << row->codesPerUnit
                        << " codes, but got " << group;
   }
+  // format_c3
   if (!scale || !(scale.isF32() || scale.isF16() || scale.isBF16())) {
     return emitError() << "expects a scale of type f32, f16 or bf16, but got " << scale;
   }
@@ -250,11 +254,62 @@ LogicalResult RopeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   if (!base && dims == 0) {
     return success(); // the placeholder of a method
   }
-  if (!base || base.getValueAsDouble() <= 1.0) {
-    return emitError() << "expects a rope base above 1, but got " << base;
+  // rope_attr_c1
+  if (!base || !base.getValue().isFinite() || base.getValueAsDouble() <= 1.0) {
+    return emitError() << "expects a finite rope base above 1, but got " << base;
   }
+  // rope_attr_c2
   if (dims < 2 || dims % 2) {
     return emitError() << "expects an even number of rope dims of at least 2, but got " << dims;
+  }
+  return success();
+}
+
+LogicalResult ParamAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef name) {
+  // param_c1
+  if (name.empty()) {
+    return emitError() << "expects the name of a parameter, but got an empty one";
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// EncodedAttr
+//===----------------------------------------------------------------------===//
+
+/// Elements in a block of a GGUF type; 0 for types that no weight may have.
+static int64_t blockElements(StringRef encoding) {
+  return llvm::StringSwitch<int64_t>(encoding)
+      .Cases({"f32", "f16", "bf16"}, 1)
+      .Cases({"q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}, 32)
+      .Cases({"q4_k", "q5_k", "q6_k"}, 256)
+      .Default(0);
+}
+
+LogicalResult EncodedAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef name) {
+  // encoded_c1
+  if (!blockElements(name)) {
+    return emitError()
+           << "expects an encoding f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k or q6_k, but got '" << name
+           << "'";
+  }
+  return success();
+}
+
+LogicalResult EncodedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                                          llvm::function_ref<InFlightDiagnostic()> emitError) const {
+  // encoded_c2
+  if (!elementType.isF32()) {
+    return emitError() << "expects elements of type f32 with an encoding, but got " << elementType;
+  }
+  // encoded_c3
+  int64_t block = blockElements(getName());
+  if (shape.empty() || ShapedType::isDynamic(shape.back()) || shape.back() % block) {
+    return emitError() << "expects a last dimension that is a multiple of the " << block
+                       << " elements of a block, but got "
+                       << (shape.empty()                         ? "none"
+                           : ShapedType::isDynamic(shape.back()) ? "?"
+                                                                 : std::to_string(shape.back()));
   }
   return success();
 }
@@ -430,21 +485,21 @@ LogicalResult CacheType::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
                                 int64_t vDim, int64_t page, FormatAttr k, FormatAttr v, int64_t residual, Type tail,
                                 bool storedPositions, bool perHead, int64_t window, int64_t sinks, RopeAttr rope,
                                 bool minmaxPlane, bool scorePlane, bool normPlane) {
-  // C1
+  // cache_c1
   if (heads < 1 || heads > 1024) {
     return emitError() << "expects heads of 1 to 1024, but got " << heads;
   }
-  // C2
+  // cache_c2
   for (auto [name, dim] : {std::pair<StringRef, int64_t>{"dim", kDim}, {"v_dim", vDim}}) {
     if (dim < 1 || dim > 1024) {
       return emitError() << "expects " << name << " of 1 to 1024, but got " << dim;
     }
   }
-  // C3
+  // cache_c3
   if (page < 1 || page > 256) {
     return emitError() << "expects a page of 1 to 256 slots, but got " << page;
   }
-  // C4
+  // cache_c4
   if (!k || !v) {
     return emitError() << "expects storage formats for k and v, but got none for " << (k ? "v" : "k");
   }
@@ -452,41 +507,50 @@ LogicalResult CacheType::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
     if (!format.isInteger()) {
       continue;
     }
-    // C5
+    // cache_c5
     if (format.getAxis() == Axis::Token && dim % format.getGroup()) {
       return emitError() << "expects the group of " << name << " to divide its " << dim << " channels, but got "
                          << format.getGroup();
     }
-    // C6 (S7: scales never straddle pages)
+    // cache_c6 (S7: scales never straddle pages)
     if (format.getAxis() == Axis::Channel && page % format.getGroup()) {
       return emitError() << "expects a page that is a multiple of the " << format.getGroup() << " tokens of a group of "
                          << name << ", but got " << page;
     }
   }
-  // C7
+  // cache_c7
   if (residual < 0 || residual > 65536) {
     return emitError() << "expects a residual of 0 to 65536 tokens, but got " << residual;
   }
-  // C8
+  // cache_c8
   if (!tail || !(tail.isF32() || tail.isF16() || tail.isBF16())) {
     return emitError() << "expects a tail of type f32, f16 or bf16, but got " << tail;
   }
-  // C9
+  // cache_c9
   if (window < 0 || sinks < 0 || (sinks && !window)) {
     return emitError() << "expects window >= 0 and sinks >= 0, sinks only with a window, but got window " << window
                        << " and sinks " << sinks;
   }
-  // C10
+  // cache_c10
   if (window && !storedPositions) {
     return emitError() << "expects positions = stored of a ring, but got implicit positions";
   }
-  // C11
+  // cache_c11
   bool grouped = llvm::any_of(ArrayRef<FormatAttr>{k, v},
                               [](FormatAttr f) { return f.isInteger() && f.getAxis() == Axis::Channel; });
   if (window && (residual || grouped)) {
     return emitError() << "expects formats without a tail in a ring, but got a residual or per-channel groups";
   }
-  // C12
+  // cache_c13
+  if (residual && !k.isInteger() && !v.isInteger()) {
+    return emitError() << "expects an integer format with a residual, as other formats have no groups to seal, but got "
+                       << "residual " << residual;
+  }
+  // cache_c14
+  if (window > std::numeric_limits<int32_t>::max() - sinks) {
+    return emitError() << "expects window and sinks that fit 32 bits, but got " << window << " and " << sinks;
+  }
+  // cache_c12
   if (rope && rope.isSite()) {
     return emitError() << "expects a rope with base and dims in a cache type, but got a method's placeholder";
   }

@@ -4,6 +4,25 @@
 
 include "mlir/Pass/PassBase.td"
 
+def DecomposeAttentionPass : Pass<"kvc-decompose-attention"> {
+  let summary = "turns attention into online_attention, one for each segment";
+  let description = [{
+    The softmax state goes from one segment to the next; the division by its sum, and the log-sum-exp, come last. An attention
+    that returns statistics stays as it is, with a remark.
+    ```mlir
+    %out = kvcache.attention %q over %a, %b at %batch {scale = 0.125 : f32} : ...
+    ```
+    becomes
+    ```mlir
+    %s0:3 = kvcache.online_attention %q over %a span %c0, %len_a at %batch state %zero, %minus_inf, %zero_sum {...} : ...
+    %s1:3 = kvcache.online_attention %q over %b span %c0, %len_b at %batch state %s0#0, %s0#1, %s0#2 {...} : ...
+    %out = linalg.generic ... ins(%s1#0, %s1#2) ...
+    ```
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def SpliceMethodPass : Pass<"kvc-splice-method", "::mlir::ModuleOp"> {
   let summary = "replaces the attention sites of a model by what a KV method does there";
   let description = [{
