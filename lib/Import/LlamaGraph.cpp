@@ -246,7 +246,8 @@ private:
     Value q = splitHeads(linear(h, name("attn_q")), count, c.heads, c.keyDim);
     Value k = splitHeads(linear(h, name("attn_k")), count, c.kvHeads, c.keyDim);
     Value v = splitHeads(linear(h, name("attn_v")), count, c.kvHeads, c.valueDim);
-    // The converter permuted the rows of Q and K so that RoPE rotates neighbours; keys are stored in the model's own order.
+    // The converter permuted the rows of Q and K so that RoPE rotates neighbours; keys are stored in the model's own
+    // order.
     auto rope = kvcache::RopeAttr::get(b.getContext(), b.getF32FloatAttr(float(c.ropeBase)), c.ropeDims,
                                        kvcache::Pairing::AdjacentToHalf);
     auto site = kvcache::AttendOp::create(b, rows({c.heads, c.valueDim}), cacheType, q, k, v, cache, batch,

@@ -12,57 +12,6 @@ using namespace mlir;
 using namespace kvc;
 using namespace kvc::kvcache;
 
-uint32_t plan::Tables::specOf(CacheType type) {
-  auto found = llvm::find(caches, type);
-  uint32_t index = found - caches.begin();
-  if (found == caches.end()) {
-    caches.push_back(type);
-  }
-  return index;
-}
-
-uint32_t plan::Tables::constantOf(std::string bytes) {
-  auto found = llvm::find(constants, bytes);
-  uint32_t index = found - constants.begin();
-  if (found == constants.end()) {
-    constants.push_back(std::move(bytes));
-  }
-  return index;
-}
-
-static FailureOr<fb::DType> dtypeOf(Operation *op, Type type) {
-  using D = fb::DType;
-  if (auto integer = dyn_cast<IntegerType>(type)) {
-    switch (integer.getWidth()) {
-    case 1:
-      return D::i1;
-    case 8:
-      return integer.isUnsigned() ? D::u8 : D::i8;
-    case 16:
-      return D::i16;
-    case 32:
-      return D::i32;
-    case 64:
-      return D::i64;
-    default:
-      break;
-    }
-  }
-  if (type.isF16()) {
-    return D::f16;
-  }
-  if (type.isBF16()) {
-    return D::bf16;
-  }
-  if (type.isF32()) {
-    return D::f32;
-  }
-  if (type.isF64()) {
-    return D::f64;
-  }
-  return op->emitOpError() << "expects elements that an artifact can hold, but got " << type;
-}
-
 namespace {
 using plan::Dim;
 using plan::Step;
@@ -119,7 +68,7 @@ private:
     Type type = argument.getType();
     plan::Value value;
     if (auto tensor = dyn_cast<RankedTensorType>(type)) {
-      FailureOr<fb::DType> dtype = dtypeOf(function, tensor.getElementType());
+      FailureOr<fb::DType> dtype = plan::dtypeOf(function, tensor.getElementType());
       if (failed(dtype)) {
         return failure();
       }
@@ -174,7 +123,7 @@ private:
   FailureOr<uint32_t> addView(Operation *op, mlir::Value source, int32_t offset) {
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     FailureOr<uint32_t> base = valueOf(op, source);
-    FailureOr<fb::DType> dtype = dtypeOf(op, type.getElementType());
+    FailureOr<fb::DType> dtype = plan::dtypeOf(op, type.getElementType());
     if (failed(base) || failed(dtype)) {
       return failure();
     }
@@ -400,7 +349,7 @@ private:
       return op.emitOpError() << "cannot be held by a plan: expects an integer or a dense tensor, but got "
                               << op.getType();
     }
-    FailureOr<fb::DType> dtype = dtypeOf(op, type.getElementType());
+    FailureOr<fb::DType> dtype = plan::dtypeOf(op, type.getElementType());
     if (failed(dtype)) {
       return failure();
     }
@@ -466,7 +415,7 @@ private:
       }
       sizes.push_back(*node);
     }
-    FailureOr<fb::DType> dtype = dtypeOf(op, op.getType().getElementType());
+    FailureOr<fb::DType> dtype = plan::dtypeOf(op, op.getType().getElementType());
     if (failed(dtype)) {
       return failure();
     }
@@ -528,7 +477,7 @@ private:
       }
       value.dims.push_back({int64_t(*rowBytes), -1});
     } else {
-      value.dtype = *dtypeOf(op, type.getElementType());
+      value.dtype = *plan::dtypeOf(op, type.getElementType());
       value.dims = dimsOf(type, {});
     }
     values[op.getResult()] = add(value);

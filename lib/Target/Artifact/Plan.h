@@ -83,6 +83,9 @@ struct Tables {
   uint32_t constantOf(std::string bytes);
 };
 
+/// The artifact's name of an element type; a diagnostic at `op` where it has none.
+llvm::FailureOr<fb::DType> dtypeOf(mlir::Operation *op, mlir::Type type);
+
 /// The plan of a host function. `kernels` gives the index of a kernel by the name of its function. Fails with a
 /// diagnostic at an operation that a plan cannot hold.
 llvm::FailureOr<Function> buildFunction(mlir::func::FuncOp function, const llvm::StringMap<uint32_t> &kernels,

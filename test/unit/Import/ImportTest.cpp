@@ -78,7 +78,7 @@ TEST_F(Import, HasThreeEntryFunctions) {
       EXPECT_EQ(int(site.getLayer()), sites++);
       EXPECT_EQ(site.getPhase(), StringRef(name) == "decode" ? "decode" : "prefill");
       EXPECT_EQ(site.getRope()->getBase().getValueAsDouble(), 50000.0);
-      EXPECT_EQ(site.getRope()->getPairing(), kvc::kvcache::Pairing::Adjacent);
+      EXPECT_EQ(site.getRope()->getPairing(), kvc::kvcache::Pairing::AdjacentToHalf);
     });
     EXPECT_EQ(sites, 2) << name;
   }
@@ -119,7 +119,7 @@ TEST_F(Import, KeysWiderThanValues) {
   ASSERT_TRUE(module) << messages;
   std::string text = print(*module);
   EXPECT_THAT(text, HasSubstr("heads = 2, dim = 16, v_dim = 8,"));
-  EXPECT_THAT(text, HasSubstr("dims = 16, pairing = adjacent"));
+  EXPECT_THAT(text, HasSubstr("dims = 16, pairing = adjacent_to_half"));
   EXPECT_THAT(text, HasSubstr("scale = 2.500000e-01 : f32"));
 }
 
