@@ -401,7 +401,7 @@ class Program:
         q = self.rng.standard_normal((SEQUENCES, t.heads, t.dim)).astype(np.float32)
         query, shape = self.tensor(q), f"tensor<?x{t.heads}x?xf32>"
         for plane, kind in (("minmax", "bound"), ("score", "plane"), ("norm", "key_norm")):
-            if plane in t.planes and not self.wild:
+            if not (kind == "bound" and t.rope) and plane in t.planes and not self.wild:
                 operand = f"{query}, " if kind == "bound" else ""
                 first = f"tensor<?x{t.heads}x{t.dim}xf32>, " if kind == "bound" else ""
                 name = self.emit(f'"kvcache.score"({operand}{self.cache[0]}, {batch_name}) <{{kind = #kvcache<score_kind {kind}>}}>'
