@@ -15,6 +15,8 @@ CASES = [
     "v=int2/channel,page=256,selection=token,segments=2,shape=decode,seed=1",
     # A sequence forked to itself.
     "op=fork,shape=prefill,seed=3",
+    # One query head for each KV head in a decode step: tiles of one row.
+    "gqa=1,shape=decode,seed=1",
     # Statistics past a table's end.
     "returns=max,shape=ragged,seed=1",
     # Heads that are no whole vectors, in a tail.

@@ -135,10 +135,13 @@ Value TileEmitter::pull(Builder &b, Value tile, Value row, int64_t block) {
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
     Value source = broadcast.getSource();
     auto sourceType = dyn_cast<VectorType>(source.getType());
-    if (sourceType && sourceType.getRank() == 1) {
+    // Of a tile with one row, stock folders write the one element of that row as vector<1>, without a shape cast.
+    const bool isOneRow = sourceType && sourceType.getNumElements() == 1 && type.getDimSize(1) != 1;
+    if (isOneRow && sourceType.getRank() == 1) {
+      source = pullRow(b, source, row);
+    } else if (sourceType && sourceType.getRank() == 1) {
       return pullColumns(b, source, block);
-    }
-    if (sourceType) {
+    } else if (sourceType) {
       // vector<M x 1>: one element for each row.
       source = pullRow(b, source.getDefiningOp<vector::ShapeCastOp>().getSource(), row);
     }
