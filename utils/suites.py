@@ -41,6 +41,8 @@ class Suite:
     preset: str = "release"
     targets: list = field(default_factory=list)
     environment: dict = field(default_factory=dict)
+    # Runs when it is named, or with --long.
+    on_demand: bool = False
 
 
 ASAN = {
@@ -65,7 +67,7 @@ SUITES = [
     Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
-    Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30),
+    Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
 ]
 
 RESULT_LINE = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
@@ -216,7 +218,8 @@ def main():
         for suite in SUITES:
             print(f"{suite.name:14} {suite.kind:7} {suite.minutes:5g} min ({suite.long_minutes:g} long)  {suite.what}")
         return 0
-    chosen = [suite for suite in SUITES if not options.suites or suite.name in options.suites]
+    chosen = [suite for suite in SUITES
+              if suite.name in options.suites or (not options.suites and (options.long or not suite.on_demand))]
     environment = {"KVC_LONG_TESTS": "1"} if options.long else {}
 
     logs = binary_dir("release") / "test-logs"
