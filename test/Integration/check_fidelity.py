@@ -144,13 +144,6 @@ Written by `check_fidelity.py table`, from measurements of the same script:
 """
 
 
-NOTES = """
-The row int4 is off. The likely cause: the references group the channels of K as the original checkpoint orders them
-(the pairs of RoPE are channels i and i + 32), while the importer keeps the order of the file (pairs are neighbours), so
-other channels share a scale. A NumPy model with the same arithmetic gives 4.7334 in the order of the file and 4.5578 in
-that of the checkpoint on the first 320 tokens of window 0. KIVI's K has one scale per channel, whatever the order.
-"""
-
 
 def table(run, report):
     """Measures every format, window and chunk that --results does not hold yet, and writes the table."""
@@ -179,7 +172,6 @@ def table(run, report):
             text += f"| {kv} | {window} | {wanted:.4f} | " + " | ".join(cells) + " |\n"
     text += (f"\nLimits: f32 and f16 {100 * EXACT:g} %; quantised, chunk 1: {100 * DECODE:g} %; chunk 512: "
              f"{100 * CHUNKED_DEFAULT:g} % (kivi-int2: {100 * CHUNKED['kivi-int2']:g} %).\n")
-    text += NOTES
     if run.options.output:
         Path(run.options.output).write_text(text)
 
