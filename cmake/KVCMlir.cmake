@@ -18,9 +18,8 @@ target_compile_options(kvc_mlir INTERFACE -fno-exceptions $<$<COMPILE_LANGUAGE:C
 target_link_libraries(kvc_mlir INTERFACE MLIR LLVM)
 
 # One precompiled header for all compiler sources: a file with seven dialect headers takes 9 s without it.
-# Compiler files hit ccache in another checkout only if the header is the same there bit for bit, so no absolute path
-# may get into it. Hence: options that ccache rewrites to relative paths (it leaves CMake's own `-Xclang PATH` alone),
-# the header by name (clang would look for a precompiled one beside a path), and no time stamp.
+# The header is included by name (clang would look for a precompiled one beside a path) and found as an option that
+# ccache rewrites to a relative path (it leaves CMake's own `-Xclang PATH` alone).
 set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -include kvc_mlir_pch.h -x c++-header)
 set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)
 file(WRITE "${PROJECT_BINARY_DIR}/kvc_mlir_pch.cpp" "// Owner of the compiler's precompiled header.\n")
@@ -30,6 +29,7 @@ kvc_compile_options(kvc_mlir_pch)
 target_compile_options(kvc_mlir_pch PUBLIC "SHELL:-Xclang -fno-pch-timestamp")
 target_include_directories(kvc_mlir_pch PRIVATE "${PROJECT_SOURCE_DIR}/cmake")
 target_precompile_headers(kvc_mlir_pch PRIVATE <kvc_mlir_pch.h>)
+set_target_properties(kvc_mlir_pch PROPERTIES CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/cmake/compile-pch.sh")
 
 # kvc_use_compiler_pch(<target>): the precompiled header for a target of ours that links kvc_mlir.
 function(kvc_use_compiler_pch target)

@@ -15,7 +15,7 @@ endif()
 find_program(KVC_CCACHE ccache)
 if(KVC_CCACHE)
   # Paths relative to the checkout, so that another clone of the same commit hits.
-  set(_launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+  set(_launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 CCACHE_PCH_EXTSUM=1
       "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${KVC_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER "${_launcher}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${_launcher}")
