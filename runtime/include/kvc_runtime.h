@@ -199,7 +199,8 @@ KVC_API void kvc_cache_release(kvc_cache_t *cache);
 /* A second cache that shares all pages; whoever writes first copies. */
 KVC_API kvc_status_t kvc_cache_clone(kvc_cache_t *cache, kvc_cache_t **clone);
 
-/* `destination` (what it held is dropped) becomes a copy of `source` that shares all pages and the tail. */
+/* `destination` (what it held is dropped) becomes a copy of `source` that shares all pages and the tail. A fork
+ * of a sequence to itself changes nothing. */
 KVC_API kvc_status_t kvc_cache_fork(kvc_cache_t *cache, int32_t source, int32_t destination);
 /* Drops the slots from `length` on. KVC_UNSUPPORTED where sealed slots would have to be opened and the module has no
  * function for that; length 0 always works. */

@@ -56,9 +56,20 @@ llvm::ArrayRef<Tolerance> differential::getTolerances() { return tolerances; }
 
 static llvm::StringRef storageOf(llvm::StringRef format) { return format.split('/').first; }
 
+/// What keys are rounded to at the least: some lie in pages and some in a tail.
+static llvm::StringRef coarsestOfKeys(const Config &config) {
+  static constexpr llvm::StringLiteral order[] = {"f32", "f16", "bf16", "int8", "int4", "int2"};
+  const Meaning meaning(config);
+  llvm::StringRef k = storageOf(config[AxisK]);
+  if (meaning.tail && llvm::find(order, meaning.tailType) > llvm::find(order, k)) {
+    k = *llvm::find(order, meaning.tailType);
+  }
+  return k;
+}
+
 const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind) {
   const bool rotated = config[AxisRope] != "none" || config[AxisOp] == "rebase";
-  const llvm::StringRef k = storageOf(config[AxisK]), v = storageOf(config[AxisV]);
+  const llvm::StringRef k = coarsestOfKeys(config), v = storageOf(config[AxisV]);
   llvm::StringRef result, storage = "f32";
   switch (kind) {
   case ResultKind::StoredK:
@@ -124,7 +135,7 @@ Comparison differential::compare(const reference::Tensor &want, const kvc_tensor
     const double g = values[i];
     const bool same = std::isnan(w) ? std::isnan(g) : std::isinf(w) ? g == w : std::isfinite(g);
     if (!same) {
-      result.failure = llvm::formatv("expects {0} at {1}, but got {2}", w, where(i), g);
+      result.failure = llvm::formatv("expects {0:e8} at {1}, but got {2:e8}", w, where(i), g);
       return result;
     }
     if (!std::isfinite(w)) {
@@ -146,7 +157,7 @@ Comparison differential::compare(const reference::Tensor &want, const kvc_tensor
   if (e.relative > bound.relative || e.absolute > bound.absolute || e.rms > bound.rms) {
     result.failure = llvm::formatv(
         "expects errors of at most {0:e2} relative, {1:e2} absolute, {2:e2} rms ({3}, {4}), but got {5:e2}, "
-        "{6:e2}, {7:e2}: at {8} expects {9}, but got {10}",
+        "{6:e2}, {7:e2}: at {8} expects {9:e8}, but got {10:e8}",
         bound.relative, bound.absolute, bound.rms, tolerance.result, tolerance.storage, e.relative, e.absolute, e.rms,
         where(worstAt), want.floats[worstAt], values[worstAt]);
   }

@@ -49,6 +49,11 @@ static std::string formatText(StringRef format, StringRef group, int64_t channel
   return text + ">";
 }
 
+/// Whether several tokens share a scale.
+static bool isGroupOfTokens(StringRef format, StringRef group, int64_t page) {
+  return format.contains("/channel") && (group == "row" ? page : number(group)) > 1;
+}
+
 static std::string ropeText(StringRef rope, int64_t dim) {
   const bool adjacent = rope == "append/adjacent";
   const int64_t dims = (adjacent ? dim / 2 : dim) & ~int64_t(1);
@@ -99,10 +104,14 @@ Meaning::Meaning(const Config &config) {
   if (!planes.empty()) {
     rest += ", planes = [" + llvm::join(planes, ", ") + "]";
   }
-  auto [residual, tail] = config[AxisResidual].split('/');
+  bounds = config[AxisRope] != "load";
+  auto [residual, exact] = config[AxisResidual].split('/');
+  tailType = exact.empty() ? "f16" : exact.str();
+  tail = residual != "0" || isGroupOfTokens(config[AxisK], config[AxisGroup], page) ||
+         isGroupOfTokens(config[AxisV], config[AxisGroup], page);
   cacheType = type + ", k = " + formatText(config[AxisK], config[AxisGroup], dim, page) +
               ", v = " + formatText(config[AxisV], config[AxisGroup], vDim, page) + ", residual = " + residual.str() +
-              ", tail = " + (tail.empty() ? "f16" : tail.str()) + rest + ">";
+              ", tail = " + tailType + rest + ">";
   requantizedType = type + ", k = int8<group = " + std::to_string(dim) + ">, v = bf16" + rest + ">";
 }
 
@@ -162,9 +171,9 @@ Module::Module(const Config &config) : config(config), meaning(config) {
       llvm::StringSwitch<std::pair<Roles, Kinds>>(op)
           .Case("rope", {{Role::Batch, Role::Query}, {ResultKind::Rows}})
           .Case("merge_states", {{Role::Cache, Role::Batch, Role::Query}, {ResultKind::Out, ResultKind::Lse}})
-          .Case("scores", {{Role::Cache, Role::Batch, Role::Query},
-                           {ResultKind::Scores, ResultKind::Scores, ResultKind::Norms, ResultKind::Plane,
-                            ResultKind::Scores, ResultKind::Norms}})
+          .Case("scores",
+                {{Role::Cache, Role::Batch, Role::Query},
+                 {ResultKind::Scores, ResultKind::Norms, ResultKind::Plane, ResultKind::Scores, ResultKind::Norms}})
           .Case("truncate", {{Role::Cache, Role::Batch, Role::Lengths}, {ResultKind::Cache}})
           .Cases({"seal", "rebase"}, {{Role::Cache, Role::Batch}, {ResultKind::Cache}})
           .Case("fork", {{Role::Cache, Role::Source, Role::Destination}, {ResultKind::Cache}})
@@ -173,12 +182,15 @@ Module::Module(const Config &config) : config(config), meaning(config) {
                  {{Role::Cache, Role::Batch, Role::TokenScores}, {ResultKind::Cache}})
           .Case("requantize", {{Role::Cache, Role::Batch}, {ResultKind::StoredK, ResultKind::StoredV}})
           .Default({});
+  if (op == "scores" && meaning.bounds) {
+    change.second.push_back(ResultKind::Scores);
+  }
   if (op != "none") {
     add(FunctionKind::Change, "change", change.first, change.second);
   }
   Roles dumpRoles{Role::Cache, Role::Batch};
   Kinds dumpKinds{ResultKind::StoredK, ResultKind::StoredV};
-  if (meaning.minmax) {
+  if (meaning.minmax && meaning.bounds) {
     dumpRoles.push_back(Role::Query);
     dumpKinds.push_back(ResultKind::Scores);
   }
@@ -421,14 +433,14 @@ public:
                   2);
     }
     if (op == "scores") {
-      std::string dot = score("dot", cache, true), bound = score("bound", cache, true),
-                  norm = score("key_norm", cache, false), plane = score("plane", cache, false);
-      return {dot,
-              bound,
-              norm,
-              plane,
-              emit("kvcache.pool \"max\" " + dot + " {kernel = 5 : i64} : " + scoresType())[0],
-              emit("kvcache.pool \"mean\" " + norm + " {kernel = 3 : i64} : " + scoresType())[0]};
+      std::string dot = score("dot", cache, true), norm = score("key_norm", cache, false);
+      std::vector<std::string> made{dot, norm, score("plane", cache, false),
+                                    emit("kvcache.pool \"max\" " + dot + " {kernel = 5 : i64} : " + scoresType())[0],
+                                    emit("kvcache.pool \"mean\" " + norm + " {kernel = 3 : i64} : " + scoresType())[0]};
+      if (m.bounds) {
+        made.push_back(score("bound", cache, true));
+      }
+      return made;
     }
     if (op == "truncate") {
       return emit("kvcache.truncate " + cache + " to " + at(Role::Lengths) + " at " + batch + " : " + type + ", " +
@@ -470,7 +482,7 @@ public:
   std::vector<std::string> dump() {
     std::string cache = at(Role::Cache);
     std::vector<std::string> made = exports(cache, cacheType());
-    if (m.minmax) {
+    if (m.minmax && m.bounds) {
       made.push_back(score("bound", cache, true));
     }
     if (m.score) {

@@ -59,6 +59,11 @@ struct Meaning {
 
   int64_t page, dim, vDim, kvHeads, queryHeads;
   bool perHead, stored;
+  /// Whether the newest tokens lie in a tail, and its type.
+  bool tail = false;
+  std::string tailType;
+  /// Page summaries speak of keys as queries meet them: not of those that are rotated when loaded.
+  bool bounds;
   int64_t window = 0, sinks = 0; // of the ring
   bool minmax = false, score = false, norm = false;
   std::optional<int64_t> maskWindow;

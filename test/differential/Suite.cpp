@@ -175,6 +175,7 @@ static Work startWorker(const SuiteOptions &options) {
       return;
     }
     ErrorTable errors;
+    const double compiled = now();
     for (size_t i = 1; i < parts.size(); ++i) {
       llvm::Expected<CaseId> id = parseCase(parts[i]);
       if (!id) {
@@ -190,7 +191,7 @@ static Work startWorker(const SuiteOptions &options) {
       answer(llvm::formatv("errors\t{0}\t{1}\t{2}\t{3}\t{4}", row - getTolerances().begin(), worst.relative,
                            worst.absolute, worst.rms, worst.elements));
     }
-    answer("ran\t" + std::to_string(now() - begin));
+    answer("ran\t" + std::to_string(now() - compiled));
   };
 }
 
@@ -268,6 +269,21 @@ public:
     return missing;
   }
 
+  /// Where the time went: seconds in all, and the kernels that took most of them.
+  void printTimes(StringRef what, const std::map<size_t, double> &times, llvm::ArrayRef<Config> configs) const {
+    double sum = 0;
+    std::vector<std::pair<double, size_t>> order;
+    for (auto [job, seconds] : times) {
+      sum += seconds;
+      order.emplace_back(seconds, job);
+    }
+    llvm::sort(order, std::greater<>());
+    llvm::outs() << llvm::formatv("\n{0}: {1:f1} s; longest\n", what, sum);
+    for (auto [seconds, job] : llvm::ArrayRef(order).take_front(8)) {
+      llvm::outs() << llvm::formatv("{0,8:f1} s  {1}\n", seconds, nameOf(configs[job]));
+    }
+  }
+
   void printErrors() {
     llvm::outs() << "\nworst errors (accumulated in f32), and the bound of the table\n"
                  << llvm::formatv("{0,-11}{1,-8}{2,12}{3,10}{4,12}{5,10}{6,12}{7,10}{8,12}\n", "result", "storage",
@@ -291,7 +307,8 @@ public:
   const SuiteOptions &options;
   int64_t passes = 0, failures = 0, skips = 0;
   std::map<size_t, Errors> errors;
-  double compileSeconds = 0, runSeconds = 0;
+  /// By job.
+  std::map<size_t, double> compileSeconds, runSeconds;
 
 private:
   std::set<Pair> met;
@@ -427,6 +444,7 @@ bool differential::runSuite(const SuiteOptions &options) {
   double then = now();
   Covering covering = cover(verifier, excluded, options.kernels, options.seed);
   llvm::outs() << llvm::formatv("\n{0} kernels chosen ({1:f1} s)\n", covering.configs.size(), now() - then);
+  llvm::outs().flush();
   std::map<Pair, std::string> refusals;
   for (const auto &[pair, message] : covering.refused) {
     refusals[pair] = reasonOf(message);
@@ -497,11 +515,16 @@ bool differential::runSuite(const SuiteOptions &options) {
     } else {
       double seconds = 0;
       parts[1].getAsDouble(seconds);
-      (parts[0] == "compiled" ? report.compileSeconds : report.runSeconds) += seconds;
+      (parts[0] == "compiled" ? report.compileSeconds : report.runSeconds)[job] = seconds;
     }
   };
   auto onEnd = [&](size_t job, const std::string &death) {
     progress(++done, jobs.size(), "kernels");
+    if (options.verbose) {
+      llvm::outs() << llvm::formatv("{0}/{1} {2:f1} s compiling, {3:f1} s running: {4}\n", done, jobs.size(),
+                                    report.compileSeconds[job], report.runSeconds[job], nameOf(covering.configs[job]));
+      llvm::outs().flush();
+    }
     if (death.empty()) {
       return;
     }
@@ -545,10 +568,10 @@ bool differential::runSuite(const SuiteOptions &options) {
     }
   }
   report.printErrors();
-  llvm::outs() << llvm::formatv(
-                      "\n{0} kernels compiled in {1:f1} s, {2} runs, {3:f1} s in all, {4:f1} s by the clock\n",
-                      compiled, report.compileSeconds, report.passes + report.failures, report.runSeconds,
-                      now() - begin)
+  report.printTimes("compiling", report.compileSeconds, covering.configs);
+  report.printTimes("running", report.runSeconds, covering.configs);
+  llvm::outs() << llvm::formatv("\n{0} kernels, {1} runs, {2:f1} s by the clock\n", compiled,
+                                report.passes + report.failures, now() - begin)
                << llvm::formatv("{0} passed, {1} failed, {2} skipped\n", report.passes, report.failures, report.skips);
   return report.failures == 0;
 }

@@ -26,6 +26,8 @@ struct SuiteOptions {
   /// With one case: a folder for its module and arrays, for kvc-run and kvc-reduce.
   std::string writeFolder;
   bool list = false;
+  /// A line for each kernel, with the seconds it took.
+  bool verbose = false;
 };
 
 /// Prints the report; the last line is `N passed, N failed, N skipped`. True when nothing failed.

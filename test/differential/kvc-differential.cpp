@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
   app.add_option("--write-module", options.writeFolder,
                  "with --case: write its module and arrays into this folder, for kvc-run and kvc-reduce");
   app.add_flag("--list", options.list, "print the axes with their values");
+  app.add_flag("--verbose", options.verbose, "print a line for each kernel, with the seconds it took");
   app.add_option("--mutate-kernel", options.kernelMutant, "test of the test: break the lowered kernels in this way");
   app.add_option("--mutated-kernel", options.mutatedKernel, "which kernels to break, by a part of their names");
   app.add_option("--mutate-oracle", options.oracleMutant, "test of the test: break the oracle in this way");

@@ -66,6 +66,10 @@ static void emitSlots(StatsKernel &s, tile::Part part, Value begin, Value end) {
     Value shift = alongColumns(b, arith::MulFOp::create(b, lse, splat(b, rowType, log2e)), slots);
     Value p = math::Exp2Op::create(b, arith::SubFOp::create(b, tile.scores, shift));
     Value visible = arith::AndIOp::create(b, tile.visible, existingRows(k, q.rows, rows, slots));
+    // A row whose scores are all -inf has no probabilities. NaN is no such row.
+    Value minusInf = splat(b, rowType, -std::numeric_limits<double>::infinity());
+    Value seen = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse, minusInf);
+    visible = arith::AndIOp::create(b, visible, alongColumns(b, seen, slots));
     p = arith::SelectOp::create(b, visible, p, splat(b, scoreType, 0.0));
     Value sum =
         vector::MultiDimReductionOp::create(b, p, rowLoop.getRegionIterArgs()[0], ArrayRef<bool>{true, false}, s.kind);

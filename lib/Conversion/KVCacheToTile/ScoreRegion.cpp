@@ -88,17 +88,7 @@ Value kvc::inlineScoreRegion(ImplicitLocOpBuilder &b, Region &region, const Scor
   for (auto [i, capture] : llvm::enumerate(tile.captures)) {
     argument(5 + i, [&] { return vector::BroadcastOp::create(b, make.type(capture.getType()), capture).getResult(); });
   }
-  auto mapConstant = [&](arith::ConstantOp constant) {
-    auto type = make.type(constant.getType());
-    map.map(constant.getResult(), arith::ConstantOp::create(b, DenseElementsAttr::get(type, constant.getValue())));
-  };
   for (Operation &op : block) {
-    for (Value operand : op.getOperands()) {
-      // Stock passes move constants out of the region.
-      if (auto constant = operand.getDefiningOp<arith::ConstantOp>(); constant && !map.contains(operand)) {
-        mapConstant(constant);
-      }
-    }
     if (auto yield = dyn_cast<YieldOp>(op)) {
       return map.lookup(yield.getScore());
     }
@@ -111,7 +101,8 @@ Value kvc::inlineScoreRegion(ImplicitLocOpBuilder &b, Region &region, const Scor
       continue;
     }
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-      mapConstant(constant);
+      auto type = make.type(constant.getType());
+      map.map(constant.getResult(), arith::ConstantOp::create(b, DenseElementsAttr::get(type, constant.getValue())));
       continue;
     }
     // Element-wise ops take tiles as they take scalars.

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -35,10 +36,15 @@ struct FormDispatchesPass : kvc::impl::FormDispatchesPassBase<FormDispatchesPass
     before.addPass(createInlinerPass());
     before.addPass(createSymbolDCEPass());
     before.addNestedPass<func::FuncOp>(createConvertElementwiseToLinalgPass());
-    before.addNestedPass<func::FuncOp>(memref::createResolveRankedShapeTypeResultDimsPass());
-    before.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-    before.addNestedPass<func::FuncOp>(createCSEPass());
     if (failed(runPipeline(before, module))) {
+      return signalPassFailure();
+    }
+    module.walk(emptyUnreadInits);
+    OpPassManager clean(ModuleOp::getOperationName());
+    clean.addNestedPass<func::FuncOp>(memref::createResolveRankedShapeTypeResultDimsPass());
+    clean.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+    clean.addNestedPass<func::FuncOp>(createCSEPass());
+    if (failed(runPipeline(clean, module))) {
       return signalPassFailure();
     }
     for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
@@ -51,6 +57,23 @@ struct FormDispatchesPass : kvc::impl::FormDispatchesPassBase<FormDispatchesPass
     after.addNestedPass<func::FuncOp>(createCanonicalizerPass());
     if (failed(runPipeline(after, module))) {
       return signalPassFailure();
+    }
+  }
+
+  /// An init that gives only its shape (element-wise operations start from an operand) becomes an empty tensor, whose
+  /// sizes do not depend on what computes the operand.
+  static void emptyUnreadInits(linalg::GenericOp op) {
+    if (!op.hasPureTensorSemantics()) {
+      return;
+    }
+    for (OpOperand &init : op.getDpsInitsMutable()) {
+      if (op.payloadUsesValueFromOperand(&init) || init.get().getDefiningOp<tensor::EmptyOp>()) {
+        continue;
+      }
+      OpBuilder b(op);
+      auto type = cast<RankedTensorType>(init.get().getType());
+      SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, op.getLoc(), init.get());
+      init.set(tensor::EmptyOp::create(b, op.getLoc(), sizes, type.getElementType()));
     }
   }
 

@@ -63,11 +63,11 @@ private:
       }
     };
     for (linalg::GenericOp op : group.rowOps) {
-      for (Value value : getInputs(op)) {
-        if (!llvm::is_contained(op.getDpsInits(), value)) {
-          addInput(value);
-        }
-      }
+      // An init that is read as an input as well is one.
+      llvm::SetVector<Value> read;
+      read.insert_range(op.getDpsInputs());
+      getUsedValuesDefinedAbove(op->getRegions(), read);
+      llvm::for_each(read, addInput);
       for (OpOperand &init : op.getDpsInitsMutable()) {
         InitialValue initial = getInitialValue(init.get());
         if (op.payloadUsesValueFromOperand(&init) && (initial.fill || initial.tensor)) {
@@ -221,6 +221,11 @@ private:
       } else if (overRows) {
         index.setDim(index.getDim() - 1);
       }
+    }
+    for (tensor::DimOp dim : llvm::to_vector(made.getBody()->getOps<tensor::DimOp>())) {
+      OpBuilder inner(dim);
+      dim.replaceAllUsesWith(memref::DimOp::create(inner, dim.getLoc(), dim.getSource(), dim.getIndex()).getResult());
+      dim.erase();
     }
     for (tensor::ExtractOp extract : llvm::to_vector(made.getBody()->getOps<tensor::ExtractOp>())) {
       Type original;

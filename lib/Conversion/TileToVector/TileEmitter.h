@@ -66,7 +66,7 @@ public:
 
   /// A block of lanes of row `row` (index) of a vector<M x N>; columns past N are undefined or zero.
   mlir::Value pull(Builder &b, mlir::Value tile, mlir::Value row, int64_t block);
-  /// The element of row `row` of a vector<M>.
+  /// The element of row `row` of a vector<M> or vector<M x 1>.
   mlir::Value pullRow(Builder &b, mlir::Value tile, mlir::Value row);
   /// A block of lanes of a vector<N>.
   mlir::Value pullColumns(Builder &b, mlir::Value tile, int64_t block);

@@ -143,7 +143,7 @@ Value TileEmitter::pull(Builder &b, Value tile, Value row, int64_t block) {
       return pullColumns(b, source, block);
     } else if (sourceType) {
       // vector<M x 1>: one element for each row.
-      source = pullRow(b, source.getDefiningOp<vector::ShapeCastOp>().getSource(), row);
+      source = pullRow(b, source, row);
     }
     return vector::BroadcastOp::create(b, laneType(element), source);
   }
@@ -175,6 +175,9 @@ Value TileEmitter::pullRow(Builder &b, Value tile, Value row) {
   }
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
     return broadcast.getSource();
+  }
+  if (auto column = dyn_cast<vector::ShapeCastOp>(op)) {
+    return pullRow(b, column.getSource(), row);
   }
   SmallVector<Value> parts;
   for (Value operand : op->getOperands()) {

@@ -21,10 +21,6 @@ Status invalid(std::string message) { return Status(StatusCode::invalidArgument,
 
 Status Cache::fork(int64_t source, int64_t destination) {
   Lock lock(cachePool->mutex);
-  if (source == destination) {
-    return invalid(
-        fmt::format("cache '{}': expects a fork to another sequence, but got {} twice", cacheSpec->name, source));
-  }
   return forkLocked(source, destination);
 }
 

@@ -103,13 +103,8 @@ func.func private @cache_c12_rope_of_a_site(!kvcache.cache<heads = 2, dim = 64, 
 
 // -----
 
-// expected-error@+1 {{expects an integer format with a residual, as other formats have no groups to seal, but got residual 32}}
-func.func private @cache_c13_residual(!kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = bf16, residual = 32>)
-
-// -----
-
 // expected-error@+1 {{expects window and sinks that fit 32 bits, but got 2147483648 and 0}}
-func.func private @cache_c14_window(!kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, window = 2147483648>)
+func.func private @cache_c13_window(!kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, window = 2147483648>)
 
 // -----
 

@@ -542,11 +542,6 @@ LogicalResult CacheType::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
     return emitError() << "expects formats without a tail in a ring, but got a residual or per-channel groups";
   }
   // cache_c13
-  if (residual && !k.isInteger() && !v.isInteger()) {
-    return emitError() << "expects an integer format with a residual, as other formats have no groups to seal, but got "
-                       << "residual " << residual;
-  }
-  // cache_c14
   if (window > std::numeric_limits<int32_t>::max() - sinks) {
     return emitError() << "expects window and sinks that fit 32 bits, but got " << window << " and " << sinks;
   }

@@ -1,0 +1,28 @@
+// Computations on tensors of any size, for kvc-run.
+func.func @multiply_add(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %0 = arith.mulf %a, %b : tensor<?x?xf32>
+  %1 = arith.addf %0, %a : tensor<?x?xf32>
+  return %1 : tensor<?x?xf32>
+}
+
+#row = affine_map<(d0, d1) -> (d0)>
+#both = affine_map<(d0, d1) -> (d0, d1)>
+func.func @gather_rows(%x: tensor<?x8xf32>, %rows: tensor<?xi32>) -> tensor<?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %rows, %c0 : tensor<?xi32>
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %0 = linalg.generic {indexing_maps = [#row, #both], iterator_types = ["parallel", "parallel"]}
+      ins(%rows : tensor<?xi32>) outs(%e : tensor<?x8xf32>) {
+  ^bb0(%r: i32, %o: f32):
+    %m = tensor.dim %x, %c0 : tensor<?x8xf32>
+    %last = arith.subi %m, %c1 : index
+    %i = arith.index_cast %r : i32 to index
+    %low = arith.maxsi %i, %c0 : index
+    %at = arith.minsi %low, %last : index
+    %j = linalg.index 1 : index
+    %v = tensor.extract %x[%at, %j] : tensor<?x8xf32>
+    linalg.yield %v : f32
+  } -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
