@@ -1,0 +1,3 @@
+//===- AluBase.cpp - Lane-wise operations for every host ---------------===//
+#define KVCSIM_ISA isaBase
+#include "ptx/AluAll.inc"

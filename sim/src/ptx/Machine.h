@@ -1,0 +1,203 @@
+//===- Machine.h - State of a running kernel --------------------*- C++ -*-===//
+//
+// A launch has clusters of CTAs (of one CTA where the program does not use clusters); a cluster is run by one thread,
+// warp after warp. A warp executes for all of its 32 lanes at a time; lanes that part at a branch meet again at its
+// immediate post-dominator.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVCSIM_PTX_MACHINE_H
+#define KVCSIM_PTX_MACHINE_H
+
+#include "common/GlobalMemory.h"
+#include "common/SharedMemory.h"
+#include "ptx/Program.h"
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+namespace kvc::sim::ptx {
+
+struct Cta;
+struct Cluster;
+struct Worker;
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t count() const { return uint64_t(x) * y * z; }
+};
+
+/// Counters of one instruction of the program.
+struct InstCounters {
+  uint64_t issued = 0;
+  uint64_t lanes = 0;
+  uint64_t bytes = 0;
+  uint64_t sectors = 0;
+  uint64_t wavefronts = 0;
+  uint64_t idealWavefronts = 0;
+};
+
+struct LaunchOptions {
+  SharedChecks checks;
+  /// Threads for CTAs; 0: one per processor.
+  unsigned threads = 0;
+  /// 0: warps are run in order; else in an order drawn from this seed.
+  uint64_t seed = 0;
+  /// CTAs are started from the last to the first.
+  bool reverseOrder = false;
+  /// Asynchronous copies take effect when they are issued instead of as late as the waits allow.
+  bool earlyAsync = false;
+  /// Instructions of one warp that run before another warp gets its turn.
+  uint32_t slice = 4096;
+  /// Warp instructions of one launch at most; 0: no limit.
+  uint64_t instructionLimit = 0;
+  unsigned smCount = 108;
+};
+
+struct LaunchConfig {
+  Dim3 grid, block, cluster;
+  uint32_t dynamicShared = 0;
+  std::vector<uint8_t> parameters;
+};
+
+struct LaunchResult {
+  std::vector<InstCounters> counters;
+  std::vector<std::string> warnings;
+};
+
+struct StackEntry {
+  int32_t pc;
+  int32_t meet;
+  uint32_t mask;
+  /// The first entry of a called function.
+  bool isCall;
+};
+
+/// One group of asynchronous copies of a lane.
+struct AsyncCopy {
+  uint32_t shared;
+  uint32_t bytes;
+  uint32_t sourceBytes;
+  uint64_t global;
+  uint32_t index;
+  uint8_t lane;
+  /// How many groups of the lane were committed before this copy's.
+  uint32_t group;
+};
+
+struct Warp {
+  /// Registers, constants.
+  uint8_t *base[2] = {nullptr, nullptr};
+  Cta *cta = nullptr;
+  Worker *worker = nullptr;
+  uint32_t index = 0;
+  uint32_t alive = 0;
+  std::vector<StackEntry> stack;
+  std::vector<uint8_t> registers;
+  std::vector<uint8_t> local;
+  /// The instruction that is executed.
+  int32_t pc = 0;
+  bool blocked = false;
+  bool done = false;
+  /// What it waits for, in words: for the report of a deadlock.
+  const char *waitReason = "";
+  uint32_t waitId = 0;
+  Clocks clocks;
+  uint64_t executed = 0;
+
+  // Barriers: set while the warp has arrived and waits.
+  bool inBarrier = false;
+  bool barrierResult = false;
+  uint32_t barrierValue = 0;
+
+  // cp.async: copies that have not taken effect, and how many groups each lane has committed.
+  std::deque<AsyncCopy> copies;
+  std::array<uint32_t, laneCount> groups{};
+
+  // Add with carry.
+  uint32_t carry = 0;
+
+  Accessor accessor(unsigned lane) const { return {index, lane, &clocks, false, false}; }
+  /// Later accesses of this warp are not covered by what it has handed on so far.
+  void tick() { ++clocks.seen[index]; }
+
+  template <typename T> T *lanes(Place place) {
+    return reinterpret_cast<T *>(base[place >> 31] + (place & ~constantBit));
+  }
+  uint32_t &predicate(Place place) { return *lanes<uint32_t>(place); }
+};
+
+struct NamedBarrier {
+  /// Warps that arrived, as often as they did; threads that count.
+  std::vector<uint32_t> waiting;
+  uint32_t arrivedThreads = 0;
+  uint32_t expectedThreads = 0;
+  bool full = false;
+  Clocks clocks;
+  uint32_t value = 0;
+  bool hasValue = false;
+};
+
+struct Cta {
+  Cluster *cluster = nullptr;
+  uint32_t x = 0, y = 0, z = 0;
+  uint32_t rank = 0;
+  uint32_t threads = 0;
+  SharedMemory shared;
+  std::vector<Warp> warps;
+  std::array<NamedBarrier, 16> barriers;
+  /// Clocks handed on through atomics on shared memory, by address.
+  std::map<uint32_t, Clocks> atomicClocks;
+  /// The index of the warp that runs.
+  uint32_t running = 0;
+
+  void reset() {
+    barriers = {};
+    atomicClocks.clear();
+    running = 0;
+  }
+};
+
+struct Launch;
+
+struct Cluster {
+  const Launch *launch = nullptr;
+  std::vector<std::unique_ptr<Cta>> ctas;
+  uint64_t id = 0;
+
+  void reset() {}
+};
+
+/// What a thread that runs clusters keeps for itself.
+struct Worker {
+  const Launch *launch = nullptr;
+  std::vector<InstCounters> counters;
+  std::set<std::string> warnings;
+  const Allocation *lastAllocation[2] = {nullptr, nullptr};
+  std::mt19937_64 random;
+  uint64_t executed = 0;
+};
+
+struct Launch {
+  const Program *program = nullptr;
+  const LaunchConfig *config = nullptr;
+  const LaunchOptions *options = nullptr;
+  GlobalMemory *memory = nullptr;
+  std::atomic<bool> stop{false};
+};
+
+/// Runs a kernel to its end. Throws Fault with the place of the error.
+LaunchResult runKernel(const Program &program, const LaunchConfig &config, GlobalMemory &memory,
+                       const LaunchOptions &options);
+
+/// Runs a warp for a slice, or until it blocks or ends. True when it executed something.
+bool runWarp(Warp &warp, uint32_t slice);
+
+/// "file.ptx:12: `text`" of an instruction, with the source line where the module has it.
+std::string describe(const Program &program, const Inst &inst);
+
+} // namespace kvc::sim::ptx
+
+#endif // KVCSIM_PTX_MACHINE_H

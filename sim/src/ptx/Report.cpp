@@ -1,0 +1,158 @@
+//===- Report.cpp - Counters of a launch ----------------------------------===//
+#include "ptx/Report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using namespace kvc::sim::ptx;
+using nlohmann::json;
+
+Totals kvc::sim::ptx::totalsOf(const Program &program, const std::vector<InstCounters> &counters) {
+  Totals totals;
+  for (size_t i = 0; i < counters.size(); ++i) {
+    const Inst &inst = program.code[i];
+    const InstCounters &c = counters[i];
+    totals.issued[static_cast<size_t>(inst.kind)] += c.issued;
+    totals.instructions += c.issued;
+    totals.laneInstructions += c.lanes;
+    // A matrix instruction is one of all lanes of a warp.
+    totals.mmaFlops += c.lanes / laneCount * 2 * inst.macs;
+    totals.ex2 += program.source[i].instruction->opcode == "ex2" ? c.lanes : 0;
+    switch (inst.kind) {
+    case Class::LoadGlobal:
+      totals.globalLoadBytes += c.sectors ? c.bytes : 0;
+      totals.globalLoadSectors += c.sectors;
+      break;
+    case Class::AsyncCopy:
+      totals.globalLoadBytes += c.bytes;
+      totals.globalLoadSectors += c.sectors;
+      break;
+    case Class::StoreGlobal:
+    case Class::Atomic:
+      totals.globalStoreBytes += c.sectors ? c.bytes : 0;
+      totals.globalStoreSectors += c.sectors;
+      break;
+    case Class::Barrier:
+      totals.barriers += c.issued;
+      break;
+    default:
+      break;
+    }
+    totals.sharedWavefronts += c.wavefronts;
+    totals.sharedIdealWavefronts += c.idealWavefronts;
+  }
+  return totals;
+}
+
+static std::string locationOf(const Program &program, const Instruction &instruction) {
+  const Location &location = instruction.location;
+  if (location.line == 0) {
+    return "";
+  }
+  const auto &files = program.module->files;
+  return fmt::format("{}:{}:{}", location.file < files.size() ? files[location.file] : "?", location.line,
+                     location.column);
+}
+
+json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &result, bool instructions) {
+  const Totals totals = totalsOf(program, result.counters);
+  json report;
+  report["kernel"] = program.name;
+  json &sums = report["totals"];
+  sums = {{"instructions", totals.instructions},
+          {"lane_instructions", totals.laneInstructions},
+          {"mma_flops", totals.mmaFlops},
+          {"ex2", totals.ex2},
+          {"global_load_bytes", totals.globalLoadBytes},
+          {"global_store_bytes", totals.globalStoreBytes},
+          {"global_load_sectors", totals.globalLoadSectors},
+          {"global_store_sectors", totals.globalStoreSectors},
+          {"shared_wavefronts", totals.sharedWavefronts},
+          {"shared_ideal_wavefronts", totals.sharedIdealWavefronts},
+          {"shared_conflicts", totals.sharedWavefronts - totals.sharedIdealWavefronts},
+          {"barriers", totals.barriers}};
+  json &classes = report["classes"] = json::object();
+  for (size_t i = 0; i < totals.issued.size(); ++i) {
+    if (totals.issued[i] != 0) {
+      classes[std::string(nameOf(static_cast<Class>(i)))] = totals.issued[i];
+    }
+  }
+  // By source location, in the order of the code.
+  std::vector<std::pair<std::string, InstCounters>> locations;
+  std::map<std::string, size_t> known;
+  for (size_t i = 0; i < result.counters.size(); ++i) {
+    const std::string name = locationOf(program, *program.source[i].instruction);
+    if (name.empty() || result.counters[i].issued == 0) {
+      continue;
+    }
+    auto [found, isNew] = known.emplace(name, locations.size());
+    if (isNew) {
+      locations.emplace_back(name, InstCounters());
+    }
+    InstCounters &sum = locations[found->second].second;
+    sum.issued += result.counters[i].issued;
+    sum.bytes += result.counters[i].bytes;
+    sum.sectors += result.counters[i].sectors;
+    sum.wavefronts += result.counters[i].wavefronts;
+    sum.idealWavefronts += result.counters[i].idealWavefronts;
+  }
+  auto countersJson = [](const InstCounters &c) {
+    json entry = {{"issued", c.issued}};
+    if (c.bytes != 0) {
+      entry["bytes"] = c.bytes;
+      entry["sectors"] = c.sectors;
+      entry["wavefronts"] = c.wavefronts;
+      entry["ideal_wavefronts"] = c.idealWavefronts;
+    }
+    return entry;
+  };
+  json &byLocation = report["locations"] = json::array();
+  for (const auto &[name, sum] : locations) {
+    json entry = countersJson(sum);
+    entry["location"] = name;
+    byLocation.push_back(std::move(entry));
+  }
+  json &blocks = report["blocks"] = json::array();
+  for (const auto &[index, label] : program.labels) {
+    if (index < result.counters.size()) {
+      blocks.push_back({{"label", label},
+                        {"line", program.source[index].instruction->line},
+                        {"issued", result.counters[index].issued}});
+    }
+  }
+  if (instructions) {
+    json &all = report["instructions"] = json::array();
+    for (size_t i = 0; i < result.counters.size(); ++i) {
+      json entry = countersJson(result.counters[i]);
+      entry["lanes"] = result.counters[i].lanes;
+      entry["line"] = program.source[i].instruction->line;
+      entry["text"] = program.source[i].instruction->text;
+      all.push_back(std::move(entry));
+    }
+  }
+  report["warnings"] = result.warnings;
+  return report;
+}
+
+std::string kvc::sim::ptx::reportText(const Program &program, const LaunchResult &result) {
+  const Totals totals = totalsOf(program, result.counters);
+  std::string text = fmt::format("kernel {}\n", program.name);
+  auto line = [&](std::string_view name, uint64_t value) { text += fmt::format("  {:<26} {:>16}\n", name, value); };
+  line("warp instructions", totals.instructions);
+  for (size_t i = 0; i < totals.issued.size(); ++i) {
+    if (totals.issued[i] != 0) {
+      line(fmt::format("  {}", nameOf(static_cast<Class>(i))), totals.issued[i]);
+    }
+  }
+  line("lane instructions", totals.laneInstructions);
+  line("mma flops", totals.mmaFlops);
+  line("ex2", totals.ex2);
+  line("global load bytes", totals.globalLoadBytes);
+  line("global load sectors", totals.globalLoadSectors);
+  line("global store bytes", totals.globalStoreBytes);
+  line("global store sectors", totals.globalStoreSectors);
+  line("shared wavefronts", totals.sharedWavefronts);
+  line("shared bank conflicts", totals.sharedWavefronts - totals.sharedIdealWavefronts);
+  line("barriers", totals.barriers);
+  return text;
+}
