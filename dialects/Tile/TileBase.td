@@ -25,6 +25,9 @@ def Tile_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kernelAttr = "tile.kernel";
     /// Attribute of a kernel: bytes of scratch memory a worker needs (set by the target).
     static constexpr ::llvm::StringLiteral scratchAttr = "tile.scratch";
+    /// Attributes of a kernel that is run by a team of lanes: lanes of a team, bytes of staging memory that it needs.
+    static constexpr ::llvm::StringLiteral teamAttr = "tile.team";
+    static constexpr ::llvm::StringLiteral stagingAttr = "tile.staging";
     /// Attribute of a module: the name of the target row that layouts and lowerings follow.
     static constexpr ::llvm::StringLiteral targetAttr = "tile.target";
   }];
@@ -82,9 +85,11 @@ def Tile_ScheduleAttr : Tile_Attr<"Schedule", "schedule"> {
   let summary = "tile sizes of an attention kernel: one value, chosen by one function per target";
   let description = [{
     `rows`: rows of a query tile (tokens times query heads of a group); `slots`: slots of a KV tile; `split`: slots of a span of a
-    work item in decode (fixed, so that results do not depend on what else is in the batch).
+    work item in decode (fixed, so that results do not depend on what else is in the batch). Where a work item is run by a team of
+    warps: `warps`: how many, `stages`: KV tiles that staging memory holds.
   }];
-  let parameters = (ins "int64_t":$decode_rows, "int64_t":$prefill_tokens, "int64_t":$slots, "int64_t":$split);
+  let parameters = (ins "int64_t":$decode_rows, "int64_t":$prefill_tokens, "int64_t":$slots, "int64_t":$split,
+                        DefaultValuedParameter<"int64_t", "1">:$warps, DefaultValuedParameter<"int64_t", "1">:$stages);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

@@ -8,6 +8,7 @@
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 #include "kvc/Pipelines/Pipelines.h"
 #include "kvc/Target/CPU/Passes.h"
+#include "kvc/Target/NVIDIA/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -25,7 +26,9 @@ void kvc::registerAllPasses() {
   registerKVCKVCachePasses();
   registerKVCTilePasses();
   registerKVCCPUPasses();
+  registerKVCNVIDIAPasses();
   registerKVCPipelinePasses();
   registerCPUPipelines();
+  registerNVIDIAPipelines();
   registerPipelines();
 }

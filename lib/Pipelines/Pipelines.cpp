@@ -4,6 +4,8 @@
 #include "kvc/Conversion/Passes.h"
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 #include "kvc/Target/CPU/Passes.h"
+#include "kvc/Target/NVIDIA/Passes.h"
+#include "kvc/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -62,13 +64,19 @@ void kvc::buildTileStage(OpPassManager &pm, const PipelineOptions &options) {
 void kvc::buildVectorStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createConvertLinearToVectorPass());
   pm.addPass(createConvertTileToVectorPass());
+  pm.addPass(createConvertTileToGPUPass());
   // No CSE: in host functions it would make one of two tensors that insert-copies has told apart.
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
 }
 
 void kvc::buildLLVMStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createIsolateKernelsPass());
-  buildCPUPipeline(pm, {});
+  const Target *target = lookupTarget(options.target);
+  if (target && target->team) {
+    buildNVIDIAPipeline(pm);
+  } else {
+    buildCPUPipeline(pm, {});
+  }
 }
 
 void kvc::buildStages(OpPassManager &pm, Stage from, Stage to, const PipelineOptions &options) {

@@ -77,14 +77,15 @@ constexpr StringRef planOperations[] = {"func.func",
                                         "tensor.extract"};
 constexpr StringRef tileDialects[] = {"func",   "tile",  "linalg", "scf",  "memref",
                                       "vector", "arith", "math",   "llvm", "ub"};
-constexpr StringRef vectorDialects[] = {"func", "scf", "memref", "vector", "arith", "math", "llvm", "ub"};
+constexpr StringRef vectorDialects[] = {"func", "scf", "memref", "vector", "arith", "math", "llvm", "ub", "gpu"};
 constexpr StringRef llvmDialects[] = {"llvm"};
 
 const Allowed kvcacheHost{kvcacheDialects, {}, noSite};
 const Allowed planHost{planDialects, planOperations, noSite};
 const Allowed tileKernel{tileDialects, {}, noSite};
-/// An instruction on lanes that each target's own lowering finds.
-constexpr StringRef vectorOperations[] = {"tile.pair_dot"};
+/// Instructions on lanes that each target's own lowering finds.
+constexpr StringRef vectorOperations[] = {"tile.pair_dot",   "tile.lane_mma",     "tile.load_matrices",
+                                          "tile.copy_async", "tile.commit_async", "tile.wait_async"};
 const Allowed vectorKernel{vectorDialects, vectorOperations, noKVCType};
 const Allowed llvmOnly{llvmDialects, {}, noKVCType};
 

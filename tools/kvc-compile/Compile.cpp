@@ -24,6 +24,10 @@ static bool fail(const Twine &message) {
 /// What --emit asks for, for one target.
 static FailureOr<std::string> emit(ModuleOp module, const Target &target, StringRef form,
                                    const CompileOptions &options) {
+  if (form == "ptx" && !target.team) {
+    return emitError(module.getLoc()) << "expects a target whose assembly is PTX for --emit=ptx, but got "
+                                      << target.name << ": use --emit=asm";
+  }
   Stage stage = form == "mlir" ? Stage::KVCache : form == "tile" ? Stage::Tile : Stage::Vector;
   OwningOpRef<ModuleOp> lowered = lowerToStage(module, target, stage, options);
   if (!lowered) {
@@ -31,7 +35,7 @@ static FailureOr<std::string> emit(ModuleOp module, const Target &target, String
   }
   std::optional<CodeForm> code = llvm::StringSwitch<std::optional<CodeForm>>(form)
                                      .Case("llvm", CodeForm::LLVM)
-                                     .Case("asm", CodeForm::Assembly)
+                                     .Cases({"asm", "ptx"}, CodeForm::Assembly)
                                      .Case("object", CodeForm::Object)
                                      .Default(std::nullopt);
   if (code) {

@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
       ->delimiter(',')
       ->take_all();
   app.add_option("--emit", run.emit, "what to write")
-      ->check(CLI::IsMember({"mlir", "tile", "vector", "llvm", "asm", "object", "artifact"}))
+      ->check(CLI::IsMember({"mlir", "tile", "vector", "llvm", "asm", "ptx", "object", "artifact"}))
       ->capture_default_str();
   app.add_option("--cache", run.cacheFolder, "folder of compiled kernels (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
   app.add_flag("--no-cache", run.noCache, "compile every kernel anew and keep none");

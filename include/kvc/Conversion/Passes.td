@@ -40,6 +40,26 @@ def ConvertTileToVectorPass : Pass<"kvc-convert-tile-to-vector", "::mlir::Module
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::LLVM::LLVMDialect"];
 }
 
+def ConvertTileToGPUPass : Pass<"kvc-convert-tile-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "lowers kernels to the code of one lane of a team, for targets whose lanes are threads";
+  let description = [{
+    Tiles become registers of lanes by layouts that follow from the target's matrix instruction; page operands go through a ring of
+    staging memory that is filled ahead. Kernels get the attributes `tile.team` (lanes) and `tile.staging` (bytes). Modules for
+    other targets stay as they are. Needs the module attribute `tile.target`.
+    ```mlir
+    %s = tile.mma channels %q, %k : (vector<64x128xf32>, !tile.operand<64, 128>) -> vector<64x64xf32>
+    ```
+    becomes
+    ```mlir
+    %b:4 = tile.load_matrices %staging[%offset] : ...
+    %s:4 = tile.lane_mma "m16n8k16.f16" (%q0, %q1, %q2, %q3) (%b#0, %b#1) acc (%zero, %zero, %zero, %zero) : ...
+    ```
+  }];
+  let dependentDialects = ["::kvc::tile::TileDialect", "::mlir::gpu::GPUDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::vector::VectorDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def FormDispatchesPass : Pass<"kvc-form-dispatches", "::mlir::ModuleOp"> {
   let summary = "turns the tensor computations of host functions into kernels and their dispatches";
   let description = [{

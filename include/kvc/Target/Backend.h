@@ -28,12 +28,18 @@ struct KernelCode {
   std::string symbol;
   /// Bytes of scratch memory that a worker needs.
   uint64_t scratchBytes = 0;
+  /// Of kernels that are run by teams of lanes, one team for each item: lanes of a team, bytes of staging memory that a
+  /// launch must give it, registers of a lane and bytes that it spills, as the assembler reports them.
+  uint32_t teamLanes = 0;
+  uint32_t stagingBytes = 0, registers = 0, spillBytes = 0;
 };
 
 /// The compiled kernels of one module for one target.
 struct TargetCode {
   CodeKind kind = CodeKind::SharedObject;
   std::vector<uint8_t> code;
+  /// The assembly that `code` was made from, for drivers that `code` does not fit; empty where there is no such thing.
+  std::string assembly;
   std::vector<KernelCode> kernels;
 };
 
@@ -57,7 +63,7 @@ public:
   virtual llvm::FailureOr<std::string> emit(mlir::ModuleOp module, const Target &target, CodeForm form) const = 0;
 };
 
-/// The back end of a target; never null for a row of the table.
+/// The back end of a target.
 const Backend &getBackend(const Target &target);
 
 /// The best target that this machine runs; null when there is none.

@@ -3,6 +3,7 @@
 #define KVC_TARGET_SCHEDULE_H
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Target/Target.h"
 
 namespace kvc {
 
@@ -13,8 +14,9 @@ struct AttentionShape {
   kvcache::CacheType cache;
 };
 
-/// The one place that picks tile sizes. Overridden by the attribute `tile.schedule` of an attention op.
-tile::ScheduleAttr chooseSchedule(const AttentionShape &shape);
+/// The one place that picks tile sizes. Overridden by the attribute `tile.schedule` of an attention op. `target` is
+/// null where the module names none.
+tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *target);
 
 } // namespace kvc
 

@@ -16,6 +16,22 @@ class Operation;
 
 namespace kvc {
 
+/// Facts about a machine whose work items are run by teams: warps of lanes with memory of their own.
+struct TeamFacts {
+  /// Lanes of a warp.
+  int64_t lanes;
+  /// Lanes of the largest team.
+  int64_t maxLanes;
+  /// Bytes of staging memory: the most that a team can have, and of one processor for all teams on it.
+  int64_t stagingBytes, processorStagingBytes;
+  /// 32-bit registers of a processor and the most that a lane can have.
+  int64_t processorRegisters, laneRegisters;
+  /// Processors of the chip that is meant where nothing else is known.
+  int64_t processors;
+  /// 8-bit floating point products, matrix instructions of whole warp groups.
+  bool mmaF8, warpGroupMma;
+};
+
 /// A target of the compiler.
 struct Target {
   /// As in --target and in the module attribute `tile.target`.
@@ -30,6 +46,8 @@ struct Target {
   int64_t mmaRows, mmaBlocks;
   /// Bytes of the cache that one core has for itself.
   int64_t cacheBytes;
+  /// Of targets whose lanes are threads; null where they are the elements of a vector.
+  const TeamFacts *team = nullptr;
 };
 
 /// All targets.

@@ -319,7 +319,7 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   }
   auto schedule = op->getAttrOfType<tile::ScheduleAttr>("tile.schedule");
   if (!schedule) {
-    schedule = chooseSchedule({group, cacheType});
+    schedule = chooseSchedule({group, cacheType}, getTargetOf(op));
   }
 
   // Sizes: units of work per entry and KV head, in decode spans or prefill tiles, whichever are more.

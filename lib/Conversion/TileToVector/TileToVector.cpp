@@ -25,6 +25,9 @@ struct ConvertTileToVectorPass : kvc::impl::ConvertTileToVectorPassBase<ConvertT
                                  << getOperation()->getAttr(tile::TileDialect::targetAttr);
       return signalPassFailure();
     }
+    if (target->team) {
+      return; // kvc-convert-tile-to-gpu
+    }
     for (auto kernel : getOperation().getOps<func::FuncOp>()) {
       if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lowerKernel(kernel, *target))) {
         return signalPassFailure();

@@ -162,7 +162,7 @@ private:
 
 } // namespace
 
-const Backend &kvc::getBackend(const Target &target) {
-  static const CPUBackend cpu;
-  return cpu;
+const Backend &cpu::getBackend() {
+  static const CPUBackend backend;
+  return backend;
 }

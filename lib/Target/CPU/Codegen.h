@@ -14,6 +14,8 @@ class TargetMachine;
 
 namespace kvc::cpu {
 
+const Backend &getBackend();
+
 /// Loads the dialects and translations that compilation needs. Call once before kernels are compiled in parallel.
 void prepareContext(mlir::MLIRContext *context);
 

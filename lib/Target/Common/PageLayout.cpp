@@ -7,8 +7,9 @@ using namespace kvc;
 using namespace kvc::kvcache;
 
 static constexpr int64_t pageAlignment = 64;
-/// Planes start at multiples of this, so that no scale or number is misaligned.
-static constexpr int64_t planeAlignment = 4;
+/// Planes start at multiples of this, so that no scale or number is misaligned, and rows can be copied 16 bytes at a
+/// time where teams do so.
+static int64_t planeAlignmentOf(const Target &target) { return target.team ? 16 : 4; }
 
 int64_t PlaneLayout::scaleCount() const { return format.isInteger() ? slots * channels / format.getGroup() : 0; }
 
@@ -30,7 +31,9 @@ static PlaneLayout layoutPlane(FormatAttr format, int64_t slots, int64_t granule
   layout.pack = row->codesPerUnit;
   layout.unitBytes = row->unitBytes;
   int64_t pack = row->kind == FormatRow::Kind::BF16 ? target.bf16Pairs : row->codesPerUnit;
-  layout.packed = plane == Plane::K
+  // Teams read rows of 16-bit elements as they are: their matrix loads transpose.
+  layout.packed = target.team ? false
+                  : plane == Plane::K
                       ? layout.slots % target.lanes == 0 && granule % target.lanes == 0 && layout.channels % pack == 0
                       : layout.slots % pack == 0 && granule % pack == 0;
   if (layout.packed) {
@@ -39,7 +42,7 @@ static PlaneLayout layoutPlane(FormatAttr format, int64_t slots, int64_t granule
   }
   auto place = [&](int64_t bytes) {
     int64_t at = offset;
-    offset = llvm::alignTo(offset + bytes, planeAlignment);
+    offset = llvm::alignTo(offset + bytes, planeAlignmentOf(target));
     return at;
   };
   layout.codes = place(layout.codeBytes());
@@ -72,7 +75,7 @@ PageLayout kvc::computePageLayout(CacheType type, const Target &target) {
   layout.norms = numbers(type.getNormPlane(), type.getPage());
   layout.min = numbers(type.getMinmaxPlane(), type.getKDim());
   layout.max = numbers(type.getMinmaxPlane(), type.getKDim());
-  layout.headBlockBytes = offset;
+  layout.headBlockBytes = llvm::alignTo(offset, planeAlignmentOf(target));
   layout.headsPerPage = type.getPerHead() ? 1 : type.getHeads();
   layout.pagePayloadBytes = layout.headBlockBytes * layout.headsPerPage;
   layout.pageBytes = llvm::alignTo(layout.pagePayloadBytes, pageAlignment);
@@ -83,7 +86,7 @@ PageLayout kvc::computePageLayout(CacheType type, const Target &target) {
     int64_t group = type.getSealGroup(), tailOffset = 0;
     layout.tailK = layoutPlane(tail, layout.tailSlots, group, type, Plane::K, target, tailOffset);
     layout.tailV = layoutPlane(tail, layout.tailSlots, group, type, Plane::V, target, tailOffset);
-    layout.tailHeadBytes = tailOffset;
+    layout.tailHeadBytes = llvm::alignTo(tailOffset, planeAlignmentOf(target));
     layout.tailBytes = llvm::alignTo(layout.tailHeadBytes * layout.headsPerPage, pageAlignment);
     layout.tailSlotPayloadBytes = (type.getKDim() + type.getVDim()) * tail.getBits() / 8 * layout.headsPerPage;
   }

@@ -3,10 +3,26 @@
 
 using namespace kvc;
 
-tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape) {
+/// For teams: 16 query rows for each warp keep scores, accumulator and queries in registers; 64 slots a tile give every
+/// warp of a decode step one matrix instruction's worth. Two stages of keys and values must fit the staging memory.
+static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const TeamFacts &facts) {
+  constexpr int64_t rowsPerWarp = 16, stages = 2, split = 1024;
+  auto bytesOf = [&](int64_t slots) { return stages * slots * (shape.cache.getKDim() + shape.cache.getVDim()) * 2; };
+  int64_t warps = 4;
+  while (warps > 1 && bytesOf(warps * rowsPerWarp) > facts.stagingBytes) {
+    warps /= 2;
+  }
+  int64_t slots = warps * rowsPerWarp, tokens = std::max<int64_t>(2, warps * rowsPerWarp / shape.group);
+  return tile::ScheduleAttr::get(shape.cache.getContext(), shape.group, tokens, slots, split, warps, stages);
+}
+
+tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target *target) {
+  if (target && target->team) {
+    return chooseTeamSchedule(shape, *target->team);
+  }
   // A query tile of about 64 rows amortises the unpacking of a KV tile; 64 slots keep scores, probabilities and the
   // tile's operands within a first-level cache of 32 KiB.
   constexpr int64_t rows = 64, slots = 64, split = 1024;
   int64_t tokens = std::max<int64_t>(2, rows / shape.group);
-  return tile::ScheduleAttr::get(shape.cache.getContext(), shape.group, tokens, slots, split);
+  return tile::ScheduleAttr::get(shape.cache.getContext(), shape.group, tokens, slots, split, 1, 1);
 }

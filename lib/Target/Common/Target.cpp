@@ -6,12 +6,27 @@
 
 using namespace kvc;
 
+// Limits of compute capabilities as the CUDA C++ programming guide lists them; processors: A100, RTX 3090, L4, H100
+// SXM, B200, RTX 5090.
+static constexpr TeamFacts sm80{32, 1024, 163 << 10, 164 << 10, 65536, 255, 108, false, false};
+static constexpr TeamFacts sm86{32, 1024, 99 << 10, 100 << 10, 65536, 255, 82, false, false};
+static constexpr TeamFacts sm89{32, 1024, 99 << 10, 100 << 10, 65536, 255, 58, true, false};
+static constexpr TeamFacts sm90{32, 1024, 227 << 10, 228 << 10, 65536, 255, 132, true, true};
+static constexpr TeamFacts sm100{32, 1024, 227 << 10, 228 << 10, 65536, 255, 148, true, false};
+static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170, true, false};
+
 static constexpr Target targetTable[] = {
     {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 1, 4, 2, 512 << 10},
     {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", 16, 1, 8, 2, 1 << 20},
     {"x86-64-v4-bf16", "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx512bf16,+avx512vnni,-prefer-256-bit", 16, 2, 8, 2,
      1 << 20},
     {"aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 4, 1, 8, 2, 512 << 10},
+    {"sm_80", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", 1, 1, 1, 1, 0, &sm80},
+    {"sm_86", "nvptx64-nvidia-cuda", "sm_86", "+ptx80", 1, 1, 1, 1, 0, &sm86},
+    {"sm_89", "nvptx64-nvidia-cuda", "sm_89", "+ptx81", 1, 1, 1, 1, 0, &sm89},
+    {"sm_90a", "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", 1, 1, 1, 1, 0, &sm90},
+    {"sm_100a", "nvptx64-nvidia-cuda", "sm_100a", "+ptx87", 1, 1, 1, 1, 0, &sm100},
+    {"sm_120", "nvptx64-nvidia-cuda", "sm_120", "+ptx87", 1, 1, 1, 1, 0, &sm120},
 };
 
 llvm::ArrayRef<Target> kvc::getTargets() { return targetTable; }

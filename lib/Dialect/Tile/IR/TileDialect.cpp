@@ -1,4 +1,5 @@
 //===- TileDialect.cpp - Registration of the tile dialect ----------------===//
+#include "kvc/Dialect/Tile/IR/Lanes.h"
 #include "kvc/Dialect/Tile/IR/Tile.h"
 
 #include "mlir/IR/Builders.h"
@@ -35,5 +36,9 @@ void TileDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "Tile/TileOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "Tile/TileLaneOps.cpp.inc"
       >();
 }

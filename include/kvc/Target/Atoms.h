@@ -1,0 +1,45 @@
+//===- Atoms.h - Matrix instructions as rows of data ------------*- C++ -*-===//
+//
+// One row for each shape and type of a matrix instruction that a team of lanes has: its size, its element types and the
+// layouts of its three operands. Lowerings look rows up; none asks which instruction it is.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_TARGET_ATOMS_H
+#define KVC_TARGET_ATOMS_H
+
+#include "kvc/Target/Layout.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace kvc {
+
+enum class AtomElement : uint8_t { F16, BF16, I8, F32, I32 };
+
+/// D[m, n] = C[m, n] + sum over k of A[m, k] B[k, n], by the lanes of one warp.
+struct MmaAtom {
+  /// As in `tile.lane_mma`.
+  llvm::StringLiteral name;
+  int64_t m, n, k;
+  /// Type of A and B, type of C and D.
+  AtomElement operand, accumulator;
+
+  /// Which element a lane's register holds, registers counted in elements: A has rows m and columns k, B rows k and
+  /// columns n, D rows m and columns n.
+  Layout a() const;
+  Layout b() const;
+  Layout d() const;
+};
+
+int64_t bitsOf(AtomElement element);
+
+/// All rows.
+llvm::ArrayRef<MmaAtom> getMmaAtoms();
+/// The row of that name; null when there is none.
+const MmaAtom *lookupMmaAtom(llvm::StringRef name);
+
+/// Layout of `count` 8 x 8 matrices of 16-bit elements as tile.load_matrices leaves them: rows of all matrices one
+/// below the other.
+Layout loadedMatrices(int64_t count, bool transposed);
+
+} // namespace kvc
+
+#endif // KVC_TARGET_ATOMS_H

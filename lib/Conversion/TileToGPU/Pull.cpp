@@ -1,0 +1,267 @@
+//===- Pull.cpp - Lazy expressions of tiles, element by element -----------===//
+#include "TeamEmitter.h"
+
+using namespace mlir;
+using namespace kvc;
+
+/// Clones an element-wise op on scalars.
+static Value cloneScalar(ImplicitLocOpBuilder &b, Operation *op, ValueRange operands) {
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(cast<VectorType>(op->getResult(0).getType()).getElementType());
+  state.addAttributes(op->getAttrs());
+  return b.create(state)->getResult(0);
+}
+
+static Value scalarOf(ImplicitLocOpBuilder &b, Attribute value) {
+  return arith::ConstantOp::create(b, cast<TypedAttr>(value));
+}
+
+Value TeamEmitter::pull(Builder &b, Value tile, const Layout &layout, int64_t reg) {
+  auto type = cast<VectorType>(tile.getType());
+  Type element = type.getElementType();
+  auto poison = [&]() -> Value { return arith::ConstantOp::create(b, b.getZeroAttr(element)); };
+  if (auto found = fragments.find(tile); found != fragments.end()) {
+    const Fragment &fragment = found->second;
+    if (fragment.layout == layout) {
+      return fragment.registers[reg];
+    }
+    Conversion conversion = convert(fragment.layout, layout);
+    if (conversion.cost <= ConversionCost::Registers) {
+      return fragment.registers[conversion.source[reg]];
+    }
+    std::string from, to;
+    llvm::raw_string_ostream(from) << fragment.layout;
+    llvm::raw_string_ostream(to) << layout;
+    fail(*tile.getUsers().begin()) << "needs values in the layout " << to << " that are held as " << from
+                                   << ": has no lowering between lanes yet";
+    return poison();
+  }
+  Operation *op = tile.getDefiningOp();
+  if (!op) {
+    fail(*tile.getUsers().begin()) << "uses a tile that a block carries: has no lowering to teams yet";
+    return poison();
+  }
+  if (auto load = dyn_cast<tile::LoadRowsOp>(op)) {
+    return loadRowElement(load, layout, reg);
+  }
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto dense = cast<DenseElementsAttr>(constant.getValue());
+    if (!dense.isSplat()) {
+      fail(op) << "is a table of different numbers, which has no lowering to teams yet";
+      return poison();
+    }
+    return scalarOf(b, dense.getSplatValue<Attribute>());
+  }
+  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
+    Value source = broadcast.getSource();
+    auto sourceType = dyn_cast<VectorType>(source.getType());
+    if (!sourceType) {
+      return source;
+    }
+    // Of a tile with one row, stock folders write the one element of that row as vector<1>, without a shape cast.
+    const bool isOneRow = sourceType.getRank() == 1 && sourceType.getNumElements() == 1 && type.getDimSize(1) != 1;
+    if (isOneRow) {
+      return pullAlong(b, source, Axis::Row, layout, reg);
+    }
+    if (sourceType.getRank() == 1) {
+      return pullAlong(b, source, Axis::Column, layout, reg);
+    }
+    if (auto cast = source.getDefiningOp<vector::ShapeCastOp>(); cast && sourceType.getDimSize(1) == 1) {
+      return pullAlong(b, cast.getSource(), Axis::Row, layout, reg);
+    }
+    fail(op) << "has no lowering to teams yet";
+    return poison();
+  }
+  if (!op->hasTrait<OpTrait::Elementwise>()) {
+    fail(op) << "has no lowering to teams yet";
+    return poison();
+  }
+  SmallVector<Value> parts;
+  for (Value operand : op->getOperands()) {
+    parts.push_back(isa<VectorType>(operand.getType()) ? pull(b, operand, layout, reg) : operand);
+  }
+  return cloneScalar(b, op, parts);
+}
+
+Value TeamEmitter::pullAlong(Builder &b, Value tile, Axis axis, const Layout &layout, int64_t reg) {
+  auto type = cast<VectorType>(tile.getType());
+  Type element = type.getElementType();
+  auto poison = [&]() -> Value { return arith::ConstantOp::create(b, b.getZeroAttr(element)); };
+  int64_t compact = compactRegister(layout, axis, reg);
+  if (auto found = fragments.find(tile); found != fragments.end()) {
+    return found->second.registers[compact];
+  }
+  Operation *op = tile.getDefiningOp();
+  if (!op) {
+    fail(*tile.getUsers().begin()) << "uses a tile that a block carries: has no lowering to teams yet";
+    return poison();
+  }
+  if (isa<tile::LoadRowsOp, tile::RowPositionsOp, tile::LoadHeadsOp>(op)) {
+    if (axis != Axis::Row) {
+      fail(op) << "as numbers of columns has no lowering to teams yet";
+      return poison();
+    }
+    return loadRowNumber(op, layout, reg);
+  }
+  if (auto positions = dyn_cast<tile::SlotPositionsOp>(op)) {
+    auto cacheType = cast<kvcache::CacheType>(positions.getCache().getType());
+    if (cacheType.getStoredPositions()) {
+      fail(op) << "of stored positions has no lowering to teams yet";
+      return poison();
+    }
+    return addWords(b, toWord(b, positions.getSlot()), coordinate(b, layout, axis, reg));
+  }
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto dense = cast<DenseElementsAttr>(constant.getValue());
+    if (dense.isSplat()) {
+      return scalarOf(b, dense.getSplatValue<Attribute>());
+    }
+    if (element.isInteger(32)) {
+      // Numbers in steps: the coordinate says which.
+      auto values = llvm::to_vector(dense.getValues<int32_t>());
+      int32_t step = values[1] - values[0];
+      bool even = true;
+      for (size_t i = 1; i < values.size(); ++i) {
+        even &= values[i] - values[i - 1] == step;
+      }
+      if (even) {
+        return addWords(b, mulWords(b, coordinate(b, layout, axis, reg), step), values[0]);
+      }
+    }
+    fail(op) << "is a table of different numbers, which has no lowering to teams yet";
+    return poison();
+  }
+  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op);
+      broadcast && !isa<VectorType>(broadcast.getSource().getType())) {
+    return broadcast.getSource();
+  }
+  if (!op->hasTrait<OpTrait::Elementwise>()) {
+    fail(op) << "has no lowering to teams yet";
+    return poison();
+  }
+  SmallVector<Value> parts;
+  for (Value operand : op->getOperands()) {
+    parts.push_back(isa<VectorType>(operand.getType()) ? pullAlong(b, operand, axis, layout, reg) : operand);
+  }
+  return cloneScalar(b, op, parts);
+}
+
+SmallVector<Value> TeamEmitter::pullAll(Builder &b, Value tile, const Layout &layout) {
+  SmallVector<Value> values;
+  if (cast<VectorType>(tile.getType()).getRank() == 2) {
+    for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
+      values.push_back(pull(b, tile, layout, i));
+    }
+    return values;
+  }
+  values.resize(compactCount(layout, Axis::Row));
+  for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
+    Value &value = values[compactRegister(layout, Axis::Row, i)];
+    if (!value) {
+      value = pullAlong(b, tile, Axis::Row, layout, i);
+    }
+  }
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// What is true of all elements
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Least and greatest of a tile's i32 elements; null where unknown.
+struct Bounds {
+  Value low, high;
+  explicit operator bool() const { return low && high; }
+};
+
+class BoundsOf {
+public:
+  explicit BoundsOf(ImplicitLocOpBuilder &b) : b(b) {}
+
+  Bounds operator()(Value tile) {
+    if (!isa<VectorType>(tile.getType())) {
+      return {tile, tile};
+    }
+    Operation *op = tile.getDefiningOp();
+    if (!op) {
+      return {};
+    }
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      auto values = llvm::to_vector(cast<DenseElementsAttr>(constant.getValue()).getValues<int32_t>());
+      auto [low, high] = std::minmax_element(values.begin(), values.end());
+      return {wordOf(b, *low), wordOf(b, *high)};
+    }
+    if (isa<vector::BroadcastOp, vector::ShapeCastOp>(op)) {
+      return (*this)(op->getOperand(0));
+    }
+    if (auto positions = dyn_cast<tile::RowPositionsOp>(op)) {
+      // Positions of an entry's rows ascend. They are loaded where the rows are.
+      ImplicitLocOpBuilder at(op->getLoc(), op);
+      Value one = indexOf(at, 1);
+      Value last = arith::SubIOp::create(at, arith::AddIOp::create(at, positions.getRow(), positions.getCount()), one);
+      return {toWord(at, tile::PositionOp::create(at, positions.getBatch(), positions.getRow())),
+              toWord(at, tile::PositionOp::create(at, positions.getBatch(), last))};
+    }
+    if (auto positions = dyn_cast<tile::SlotPositionsOp>(op)) {
+      if (cast<kvcache::CacheType>(positions.getCache().getType()).getStoredPositions()) {
+        return {};
+      }
+      Value low = toWord(b, positions.getSlot());
+      return {low, addWords(b, low, positions.getType().getDimSize(0) - 1)};
+    }
+    if (isa<arith::SubIOp, arith::AddIOp>(op)) {
+      Bounds x = (*this)(op->getOperand(0)), y = (*this)(op->getOperand(1));
+      if (!x || !y) {
+        return {};
+      }
+      if (isa<arith::AddIOp>(op)) {
+        return {fold<arith::AddIOp>(b, x.low, y.low), fold<arith::AddIOp>(b, x.high, y.high)};
+      }
+      return {fold<arith::SubIOp>(b, x.low, y.high), fold<arith::SubIOp>(b, x.high, y.low)};
+    }
+    return {};
+  }
+
+private:
+  ImplicitLocOpBuilder &b;
+};
+} // namespace
+
+Value TeamEmitter::impliesAll(Builder &b, Value tile) {
+  Operation *op = tile.getDefiningOp();
+  if (!op) {
+    return Value();
+  }
+  if (isa<vector::BroadcastOp, vector::ShapeCastOp>(op)) {
+    Value source = op->getOperand(0);
+    return isa<VectorType>(source.getType()) ? impliesAll(b, source) : source;
+  }
+  if (isa<arith::AndIOp, arith::OrIOp>(op)) {
+    Value x = impliesAll(b, op->getOperand(0)), y = impliesAll(b, op->getOperand(1));
+    if (isa<arith::OrIOp>(op)) {
+      return x && y ? fold<arith::OrIOp>(b, x, y) : x ? x : y;
+    }
+    return x && y ? fold<arith::AndIOp>(b, x, y) : Value();
+  }
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  if (!compare || !cast<VectorType>(compare.getLhs().getType()).getElementType().isInteger(32)) {
+    return Value();
+  }
+  BoundsOf boundsOf(b);
+  Bounds x = boundsOf(compare.getLhs()), y = boundsOf(compare.getRhs());
+  if (!x || !y) {
+    return Value();
+  }
+  switch (compare.getPredicate()) {
+  case arith::CmpIPredicate::slt:
+  case arith::CmpIPredicate::sle:
+    return arith::CmpIOp::create(b, compare.getPredicate(), x.high, y.low);
+  case arith::CmpIPredicate::sgt:
+  case arith::CmpIPredicate::sge:
+    return arith::CmpIOp::create(b, compare.getPredicate(), x.low, y.high);
+  default:
+    return Value();
+  }
+}

@@ -1,0 +1,432 @@
+//===- Ring.cpp - Loops over tiles of slots, copied ahead -----------------===//
+//
+// Keys and values of a tile come as rows of pages. All warps copy them, each the same number of rows, into a ring of
+// stages in staging memory; while a tile is used the copies of the next ones are on their way:
+//
+//   copy keys, values of the first tiles                       one group each
+//   for each tile
+//     wait for its keys, barrier                               every warp is past the values of the tile before
+//     copy keys of the tile `ahead`
+//     scores, softmax
+//     wait for its values, barrier
+//     copy values of the tile `ahead`
+//     output
+//
+// The page of the rows that a warp copies is read from the table one tile before the copy needs it.
+//
+//===----------------------------------------------------------------------===//
+#include "TeamEmitter.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace kvc;
+
+/// Whether an index is surely a multiple of `factor`.
+static bool isMultipleOf(Value value, int64_t factor, unsigned depth = 0) {
+  if (factor == 1) {
+    return true;
+  }
+  if (auto constant = getConstantIntValue(value)) {
+    return *constant % factor == 0;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op || depth > 8) {
+    return false;
+  }
+  auto operandIs = [&](unsigned i) { return isMultipleOf(op->getOperand(i), factor, depth + 1); };
+  if (isa<arith::MulIOp>(op)) {
+    return operandIs(0) || operandIs(1);
+  }
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MaxSIOp, arith::MinSIOp>(op)) {
+    return operandIs(0) && operandIs(1);
+  }
+  return isa<arith::SelectOp>(op) && operandIs(1) && operandIs(2);
+}
+
+namespace {
+/// The copies of one loop.
+class Ring {
+public:
+  Ring(TeamEmitter &emitter, scf::ForOp loop, ArrayRef<tile::OperandOp> operands)
+      : emitter(emitter), loop(loop), warps(emitter.schedule.getWarps()),
+        stages(std::max<int64_t>(2, emitter.schedule.getStages())) {
+    for (tile::OperandOp op : operands) {
+      this->operands.push_back({op, nullptr, nullptr, nullptr, 0, 0, false, 0, 0, Value()});
+    }
+  }
+
+  LogicalResult prepare();
+  int64_t bytes() const { return stagingBytes; }
+  int64_t ahead() const { return stages - 1; }
+  int64_t stageCount() const { return stages; }
+  /// Groups that may be on their way when a tile's operand is used.
+  int64_t pending() const { return static_cast<int64_t>(operands.size()) * ahead() - 1; }
+
+  /// The page of this warp's (or lane's) rows of the tile at `iv`, an i32; 0 past the loop's end.
+  Value loadPage(ImplicitLocOpBuilder &b, Value iv);
+  /// Starts the copies of operand `number` of the tile at `iv` to stage `stage` (i32); an empty group past the end.
+  void copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Value stage);
+
+  /// The loop's body has moved.
+  void moveTo(scf::ForOp other) { loop = other; }
+
+  SmallVector<StagedOperand> operands;
+
+private:
+  /// `value` as it is at another iteration.
+  Value at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping);
+  Value isInside(ImplicitLocOpBuilder &b, Value iv) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
+  }
+  /// First slot of a tile that this warp, and in the general case this lane, copies.
+  Value ownRow(ImplicitLocOpBuilder &b) {
+    Value first = mulWords(b, emitter.warp, rowsPerWarp);
+    if (!onePage) {
+      first = addWords(b, first, arith::RemUIOp::create(b, emitter.lane, wordOf(b, rowsPerWarp)));
+    }
+    return first;
+  }
+
+  TeamEmitter &emitter;
+  scf::ForOp loop;
+  int64_t warps, stages, rowsPerWarp = 0, stagingBytes = 0;
+  /// The rows that a warp copies surely lie side by side in one page.
+  bool onePage = false;
+};
+} // namespace
+
+LogicalResult Ring::prepare() {
+  tile::OperandOp first = operands.front().op;
+  for (StagedOperand &operand : operands) {
+    tile::OperandOp op = operand.op;
+    operand.cache = &emitter.context.cache(op.getCache());
+    if (op.getPart() != tile::Part::Pages) {
+      return emitter.fail(op) << "of a tail has no lowering to teams yet";
+    }
+    operand.plane = &operand.cache->layout.plane(op.getPlane());
+    operand.atom = emitter.atomOf(op);
+    if (!operand.atom) {
+      return failure();
+    }
+    if (op.getCache() != first.getCache() || op.getSlot() != first.getSlot() || op.getCount() != first.getCount() ||
+        op.getSequence() != first.getSequence() || op.getHead() != first.getHead()) {
+      return emitter.fail(op) << "of other slots than the loop's first operand has no lowering to teams yet";
+    }
+    int64_t channels = op.getType().getChannels(), slots = op.getType().getSlots();
+    if (channels % 16) {
+      return emitter.fail(op) << "of " << channels
+                              << " channels has no lowering to teams yet: expects a multiple of 16";
+    }
+    rowsPerWarp = slots / warps;
+    if (slots % warps || rowsPerWarp > emitter.facts.lanes) {
+      return emitter.fail(op) << "of " << slots << " slots for " << warps
+                              << " warps has no lowering to teams yet: expects 1 to " << emitter.facts.lanes
+                              << " slots for each";
+    }
+    // Rows of chunks of 16 bytes: eight rows of a matrix must fall on different banks. Either chunks are swizzled, in
+    // groups of eight, or a row has an odd number of them.
+    operand.chunks = channels / 8;
+    operand.swizzled = operand.chunks % 8 == 0;
+    operand.stageRow = (operand.swizzled ? operand.chunks : operand.chunks | 1) * 16;
+    operand.offset = stagingBytes;
+    operand.stageBytes = slots * operand.stageRow;
+    stagingBytes += operand.stageBytes * stages;
+  }
+  int64_t page = operands.front().cache->type.getPage();
+  IRMapping none;
+  auto steps = [&](Value value) {
+    return value == loop.getInductionVar()
+               ? isMultipleOf(loop.getLowerBound(), rowsPerWarp) && isMultipleOf(loop.getStep(), rowsPerWarp)
+               : isMultipleOf(value, rowsPerWarp);
+  };
+  onePage = page % rowsPerWarp == 0 && steps(first.getSlot());
+  return success();
+}
+
+Value Ring::at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping) {
+  if (!mapping.contains(loop.getInductionVar())) {
+    mapping.map(loop.getInductionVar(), iv);
+  }
+  if (Value known = mapping.lookupOrNull(value)) {
+    return known;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op || !loop->isProperAncestor(op)) {
+    return value;
+  }
+  for (Value operand : op->getOperands()) {
+    at(b, operand, iv, mapping);
+  }
+  b.clone(*op, mapping);
+  return mapping.lookup(value);
+}
+
+Value Ring::loadPage(ImplicitLocOpBuilder &b, Value iv) {
+  auto inside = scf::IfOp::create(b, TypeRange{b.getI32Type()}, isInside(b, iv), /*withElseRegion=*/true);
+  ImplicitLocOpBuilder yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.thenBlock());
+  StagedOperand &operand = operands.front();
+  tile::OperandOp op = operand.op;
+  IRMapping mapping;
+  Value slot = at(yes, op.getSlot(), iv, mapping), count = at(yes, op.getCount(), iv, mapping);
+  // Rows past the end have no page: the last row's stands for theirs. A tile may count no slot at all.
+  Value last = arith::MaxSIOp::create(yes, arith::SubIOp::create(yes, count, indexOf(yes, 1)), indexOf(yes, 0));
+  Value row = arith::MinSIOp::create(yes, toIndex(yes, ownRow(yes)), last);
+  Value logical =
+      arith::DivUIOp::create(yes, arith::AddIOp::create(yes, slot, row), indexOf(yes, operand.cache->type.getPage()));
+  Value table = emitter.context.tableRow(yes, *operand.cache, op.getSequence(), op.getHead());
+  scf::YieldOp::create(yes, memref::LoadOp::create(yes, operand.cache->table, ValueRange{table, logical}).getResult());
+  ImplicitLocOpBuilder no = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.elseBlock());
+  scf::YieldOp::create(no, wordOf(no, 0));
+  return inside.getResult(0);
+}
+
+void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Value stage) {
+  StagedOperand &operand = operands[number];
+  tile::OperandOp op = operand.op;
+  const PageLayout &layout = operand.cache->layout;
+  const int64_t lanes = emitter.facts.lanes, chunks = operand.chunks, rowBytes = chunks * 16;
+  const int64_t pageSlots = operand.cache->type.getPage(), slots = op.getType().getSlots();
+  const int64_t copies = llvm::divideCeil(rowsPerWarp * chunks, lanes);
+
+  auto inside = scf::IfOp::create(b, isInside(b, iv), /*withElseRegion=*/false);
+  ImplicitLocOpBuilder yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.thenBlock());
+  IRMapping mapping;
+  Value slot = at(yes, op.getSlot(), iv, mapping), count = at(yes, op.getCount(), iv, mapping);
+  Value stageBase = addWords(yes, mulWords(yes, stage, operand.stageBytes), operand.offset);
+  Value warpRow = mulWords(yes, emitter.warp, rowsPerWarp);
+  Value headOffset = indexOf(yes, operand.plane->codes);
+  if (!operand.cache->type.getPerHead()) {
+    headOffset = arith::AddIOp::create(yes, headOffset,
+                                       arith::MulIOp::create(yes, op.getHead(), indexOf(yes, layout.headBlockBytes)));
+  }
+  auto pageOffset = [&](ImplicitLocOpBuilder &b, Value page) {
+    Value bytes = arith::MulIOp::create(b, toIndex(b, page), indexOf(b, layout.pageBytes));
+    return arith::AddIOp::create(b, bytes, headOffset).getResult();
+  };
+  auto inPage = [&](ImplicitLocOpBuilder &b, Value row) {
+    Value place = arith::AddIOp::create(b, slot, toIndex(b, row));
+    return arith::RemUIOp::create(b, place, indexOf(b, pageSlots)).getResult();
+  };
+  Value warpBase;
+  if (onePage) {
+    warpBase = arith::AddIOp::create(yes, pageOffset(yes, page),
+                                     arith::MulIOp::create(yes, inPage(yes, warpRow), indexOf(yes, rowBytes)));
+    warpBase = arith::AddIOp::create(yes, warpBase, toIndex(yes, mulWords(yes, emitter.lane, 16)));
+  }
+
+  auto emitCopies = [&](ImplicitLocOpBuilder &b, bool isFull) {
+    // Where a row's chunks divide a warp, every copy is `stepRows` further, and swizzles repeat every `period` copies.
+    const int64_t stepRows = lanes % chunks == 0 ? lanes / chunks : 0;
+    const int64_t period = !stepRows ? copies : operand.swizzled ? std::max<int64_t>(1, 8 / stepRows) : 1;
+    for (int64_t i = 0; i < copies; ++i) {
+      const int64_t number = i % period, further = (i - number) * stepRows;
+      Value piece = addWords(b, emitter.lane, stepRows ? 0 : i * lanes);
+      Value row = arith::DivUIOp::create(b, piece, wordOf(b, chunks));
+      Value chunk = arith::RemUIOp::create(b, piece, wordOf(b, chunks));
+      row = addWords(b, row, number * stepRows);
+      Value from = warpBase;
+      int64_t displacement = i * lanes * 16;
+      if (!onePage) {
+        // The lane that has the row's page gives it to all that copy the row.
+        Value pageRow = addWords(b, row, further);
+        Value source = emitter.shuffleFrom(b, page, pageRow);
+        Value place = arith::MulIOp::create(b, inPage(b, addWords(b, warpRow, pageRow)), indexOf(b, rowBytes));
+        from = arith::AddIOp::create(b, arith::AddIOp::create(b, pageOffset(b, source), place),
+                                     toIndex(b, mulWords(b, chunk, 16)));
+        displacement = 0;
+      }
+      Value stagedChunk = chunk;
+      if (operand.swizzled) {
+        stagedChunk =
+            arith::XOrIOp::create(b, chunk, arith::RemUIOp::create(b, addWords(b, row, warpRow), wordOf(b, 8)));
+      }
+      Value to = addWords(b, addWords(b, mulWords(b, addWords(b, row, warpRow), operand.stageRow), stageBase),
+                          mulWords(b, stagedChunk, 16));
+      Value valid;
+      if (!isFull) {
+        // Subtracted from the count, which changes, so that no row numbers are kept in registers.
+        valid = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, addWords(b, row, warpRow),
+                                      addWords(b, toWord(b, count), -further));
+      }
+      auto emit = [&](ImplicitLocOpBuilder &b) {
+        tile::CopyAsyncOp::create(b, operand.cache->pages, from, displacement, emitter.staging, to,
+                                  further * operand.stageRow, valid);
+      };
+      if ((i + 1) * lanes <= rowsPerWarp * chunks) {
+        emit(b);
+        continue;
+      }
+      Value isPiece = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, addWords(b, emitter.lane, i * lanes),
+                                            wordOf(b, rowsPerWarp * chunks));
+      auto branch = scf::IfOp::create(b, isPiece, /*withElseRegion=*/false);
+      ImplicitLocOpBuilder inner = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
+      emit(inner);
+    }
+  };
+  Value isFull = arith::CmpIOp::create(yes, arith::CmpIPredicate::sge, count, indexOf(yes, slots));
+  auto full = scf::IfOp::create(yes, isFull, /*withElseRegion=*/true);
+  ImplicitLocOpBuilder whole = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.thenBlock());
+  emitCopies(whole, true);
+  ImplicitLocOpBuilder part = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.elseBlock());
+  emitCopies(part, false);
+  tile::CommitAsyncOp::create(b);
+}
+
+LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
+  SmallVector<tile::OperandOp> operands;
+  tile::SoftmaxStepOp step;
+  for (Operation &op : *loop.getBody()) {
+    if (auto operand = dyn_cast<tile::OperandOp>(op)) {
+      operands.push_back(operand);
+    } else if (auto softmax = dyn_cast<tile::SoftmaxStepOp>(op)) {
+      step = softmax;
+    }
+  }
+  if (operands.empty() && loop.getNumResults() == 0) {
+    return emitBlock(*loop.getBody());
+  }
+  auto carriedAt = [&](Value value) -> std::optional<unsigned> {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument || argument.getOwner() != loop.getBody() || argument.getArgNumber() == 0) {
+      return std::nullopt;
+    }
+    return argument.getArgNumber() - 1;
+  };
+  if (operands.empty() || !step || loop.getNumResults() != 3 || !carriedAt(step.getMax()) ||
+      !carriedAt(step.getSum()) || !carriedAt(step.getAcc())) {
+    if (operands.empty() && llvm::none_of(loop.getResultTypes(), [](Type type) { return isa<VectorType>(type); })) {
+      return emitBlock(*loop.getBody());
+    }
+    return fail(loop) << "over tiles that carries something else than a softmax state has no lowering to teams yet";
+  }
+  const unsigned maxAt = *carriedAt(step.getMax()), sumAt = *carriedAt(step.getSum()),
+                 accAt = *carriedAt(step.getAcc());
+
+  Ring ring(*this, loop, operands);
+  if (failed(ring.prepare())) {
+    return failure();
+  }
+  useStaging(ring.bytes());
+  Builder b(loop.getLoc(), loop);
+  // Layouts of the state follow from the product with values.
+  const MmaAtom *atom = nullptr;
+  for (StagedOperand &operand : ring.operands) {
+    atom = operand.op.getPlane() == kvcache::Plane::V ? operand.atom : atom;
+  }
+  if (!atom) {
+    return fail(loop) << "over keys alone has no lowering to teams yet";
+  }
+  const auto accType = cast<VectorType>(step.getAcc().getType());
+  const Layout accLayout = accumulatorLayout(*atom, accType.getDimSize(0), accType.getDimSize(1));
+  const Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
+  SmallVector<Value> init;
+  SmallVector<std::pair<unsigned, size_t>> parts; // result, registers
+  for (unsigned i : {maxAt, sumAt, accAt}) {
+    SmallVector<Value> values = pullAll(b, loop.getInitArgs()[i], accLayout);
+    parts.push_back({i, values.size()});
+    llvm::append_range(init, values);
+  }
+  if (hasFailed()) {
+    return failure();
+  }
+
+  // Whatever used staging memory before is done with it.
+  gpu::BarrierOp::create(b);
+  Value stepSize = loop.getStep(), iv = loop.getLowerBound();
+  for (int64_t i = 0; i < ring.ahead(); ++i) {
+    Value page = ring.loadPage(b, iv);
+    for (size_t n = 0; n < ring.operands.size(); ++n) {
+      ring.copy(b, n, iv, page, wordOf(b, i));
+    }
+    iv = arith::AddIOp::create(b, iv, stepSize);
+  }
+  const size_t stateSize = init.size();
+  init.push_back(ring.loadPage(b, iv));
+  init.push_back(wordOf(b, 0));
+  Value distance = arith::SubIOp::create(b, iv, loop.getLowerBound());
+
+  auto lowered = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), stepSize, init);
+  Block &body = *lowered.getBody();
+  loop.getInductionVar().replaceAllUsesWith(lowered.getInductionVar());
+  Builder inner = Builder::atBlockBegin(loop.getLoc(), &body);
+  ValueRange carried = lowered.getRegionIterArgs();
+  auto setState = [&](ValueRange registers, auto valueOf) {
+    for (auto [i, count] : parts) {
+      fragments[valueOf(i)] = {i == accAt ? accLayout : rowLayout,
+                               SmallVector<Value>(registers.begin(), registers.begin() + count)};
+      registers = registers.drop_front(count);
+    }
+  };
+  setState(carried.take_front(stateSize), [&](unsigned i) -> Value { return loop.getRegionIterArgs()[i]; });
+  Value page = carried[stateSize], stage = carried[stateSize + 1];
+  Value next = arith::AddIOp::create(inner, lowered.getInductionVar(), distance);
+  Value isLast = arith::CmpIOp::create(inner, arith::CmpIPredicate::eq, stage, wordOf(inner, ring.stageCount() - 1));
+  Value nextStage = arith::SelectOp::create(inner, isLast, wordOf(inner, 0), addWords(inner, stage, 1));
+  Value isFirst = arith::CmpIOp::create(inner, arith::CmpIPredicate::eq, stage, wordOf(inner, 0));
+  // The stage of the tile before is free.
+  Value freeStage =
+      arith::SelectOp::create(inner, isFirst, wordOf(inner, ring.stageCount() - 1), addWords(inner, stage, -1));
+  Value nextPage;
+  for (auto [number, operand] : llvm::enumerate(ring.operands)) {
+    operand.stage = addWords(inner, mulWords(inner, stage, operand.stageBytes), operand.offset);
+    staged[operand.op.getResult()] = operand;
+    Operation *user = nullptr;
+    for (Operation *candidate : operand.op.getResult().getUsers()) {
+      if (user || candidate->getBlock() != loop.getBody()) {
+        return fail(operand.op) << "that several operations use has no lowering to teams yet";
+      }
+      user = candidate;
+    }
+    if (!user) {
+      return fail(operand.op) << "that nothing uses has no lowering to teams yet";
+    }
+    beforeProduct[user] = [&ring, &nextPage, number, next, page, freeStage, stepSize](Builder &b) {
+      tile::WaitAsyncOp::create(b, ring.pending());
+      gpu::BarrierOp::create(b);
+      ring.copy(b, number, next, page, freeStage);
+      if (!nextPage) {
+        nextPage = ring.loadPage(b, arith::AddIOp::create(b, next, stepSize));
+      }
+    };
+  }
+  Operation *yield = loop.getBody()->getTerminator();
+  body.getOperations().splice(body.end(), loop.getBody()->getOperations(), loop.getBody()->begin(),
+                              Block::iterator(yield));
+  ring.moveTo(lowered);
+  done.push_back(loop);
+  if (failed(emitBlock(body))) {
+    return failure();
+  }
+  Builder end = Builder::atBlockEnd(loop.getLoc(), &body);
+  SmallVector<Value> results;
+  for (auto [i, count] : parts) {
+    llvm::append_range(results, pullAll(end, yield->getOperand(i), accLayout));
+  }
+  results.append({nextPage, nextStage});
+  scf::YieldOp::create(end, results);
+  setState(lowered.getResults().take_front(stateSize), [&](unsigned i) -> Value { return loop.getResult(i); });
+  for (StagedOperand &operand : ring.operands) {
+    beforeProduct.erase(*operand.op.getResult().getUsers().begin());
+  }
+  tile::WaitAsyncOp::create(b, 0);
+  gpu::BarrierOp::create(b);
+  // The old loop goes after what it still speaks of.
+  yield->setOperands(loop.getInitArgs());
+
+  // A state that another loop takes up stays as it is in all warps.
+  size_t takers = 0, uses = 0;
+  for (Value result : loop.getResults()) {
+    for (Operation *user : result.getUsers()) {
+      ++uses;
+      takers += isa<scf::ForOp>(user);
+    }
+  }
+  if (takers != uses) {
+    if (takers) {
+      return fail(loop) << "whose state is used by a loop and by something else has no lowering to teams yet";
+    }
+    completeState(b, loop.getResult(maxAt), loop.getResult(sumAt), loop.getResult(accAt));
+  }
+  return success();
+}

@@ -1,0 +1,151 @@
+//===- Rows.cpp - Rows of queries and results, element by element ---------===//
+#include "TeamEmitter.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+/// Where a row of a packed tile lies: token and head of the group.
+struct RowPlace {
+  Value token, head;
+};
+RowPlace placeOf(ImplicitLocOpBuilder &b, Value row, int64_t group) {
+  if (group == 1) {
+    return {row, wordOf(b, 0)};
+  }
+  Value heads = wordOf(b, group);
+  return {arith::DivUIOp::create(b, row, heads), arith::RemUIOp::create(b, row, heads)};
+}
+
+/// The last row stands for rows past the end, so that every address is good.
+Value clampToken(ImplicitLocOpBuilder &b, Value token, Value count) {
+  Value last = arith::SubIOp::create(b, toWord(b, count), wordOf(b, 1));
+  return toIndex(b, arith::MinSIOp::create(b, token, last));
+}
+
+std::string textOf(const Layout &layout) {
+  std::string text;
+  llvm::raw_string_ostream(text) << layout;
+  return text;
+}
+} // namespace
+
+Value TeamEmitter::loadRowElement(tile::LoadRowsOp op, const Layout &layout, int64_t reg) {
+  // Neighbours in a row are loaded together.
+  Coordinates here = layout(reg, 0, 0);
+  int64_t first = reg;
+  for (int64_t i : {reg - 1, reg + 1}) {
+    if (i >= 0 && i < layout.inSize(Axis::Register)) {
+      Coordinates there = layout(i, 0, 0);
+      if (there[Axis::Row] == here[Axis::Row] && there[Axis::Column] / 2 == here[Axis::Column] / 2) {
+        first = std::min(reg, i);
+      }
+    }
+  }
+  std::string key = textOf(layout);
+  Value &value = leaves[{op.getOperation(), Axis::Row, reg, key}];
+  if (value) {
+    return value;
+  }
+  Builder b(op.getLoc(), op.getContext());
+  b.setInsertionPointAfter(op);
+  RowPlace place = placeOf(b, coordinate(b, layout, Axis::Row, reg), op.getGroup());
+  Value used = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place.token, toWord(b, op.getCount()));
+  SmallVector<Value> at{
+      arith::AddIOp::create(b, op.getRow(), clampToken(b, place.token, op.getCount())),
+      arith::AddIOp::create(b, op.getHead(), toIndex(b, place.head)),
+      toIndex(b, coordinate(b, layout, Axis::Column, first)),
+  };
+  auto pair = VectorType::get({2}, b.getF32Type());
+  Value loaded = vector::LoadOp::create(b, pair, op.getSource(), at, /*nontemporal=*/false, llvm::MaybeAlign(8));
+  Value zero = floatOf(b, 0.0f);
+  Value result;
+  for (int64_t i : {0, 1}) {
+    Value element = vector::ExtractOp::create(b, loaded, i);
+    element = arith::SelectOp::create(b, used, element, zero);
+    leaves[{op.getOperation(), Axis::Row, first + i, key}] = element;
+    if (first + i == reg) {
+      result = element;
+    }
+  }
+  return result;
+}
+
+Value TeamEmitter::loadRowNumber(Operation *op, const Layout &layout, int64_t reg) {
+  Layout rows = layout.project(Axis::Row).withoutReplicatedRegisters();
+  Value &value = leaves[{op, Axis::Row, compactRegister(layout, Axis::Row, reg), textOf(rows)}];
+  if (value) {
+    return value;
+  }
+  Builder b(op->getLoc(), op->getContext());
+  b.setInsertionPointAfter(op);
+  Value row = coordinate(b, layout, Axis::Row, reg);
+  if (auto positions = dyn_cast<tile::RowPositionsOp>(op)) {
+    RowPlace place = placeOf(b, row, positions.getGroup());
+    Value at = arith::AddIOp::create(b, positions.getRow(), clampToken(b, place.token, positions.getCount()));
+    value = toWord(b, tile::PositionOp::create(b, positions.getBatch(), at));
+  } else if (auto heads = dyn_cast<tile::LoadHeadsOp>(op)) {
+    RowPlace place = placeOf(b, row, heads.getGroup());
+    Value at = arith::AddIOp::create(b, heads.getHead(), toIndex(b, place.head));
+    value = memref::LoadOp::create(b, heads.getSource(), at);
+  } else {
+    auto load = cast<tile::LoadRowsOp>(op);
+    RowPlace place = placeOf(b, row, load.getGroup());
+    Value token = arith::AddIOp::create(b, load.getRow(), clampToken(b, place.token, load.getCount()));
+    Value head = arith::AddIOp::create(b, load.getHead(), toIndex(b, place.head));
+    value = memref::LoadOp::create(b, load.getSource(), ValueRange{token, head});
+  }
+  return value;
+}
+
+void TeamEmitter::emitStoreRows(tile::StoreRowsOp op) {
+  auto found = fragments.find(op.getValue());
+  if (found == fragments.end()) {
+    fail(op) << "of what is not held in registers has no lowering to teams yet";
+    return;
+  }
+  Fragment fragment = found->second;
+  const Layout &layout = fragment.layout;
+  Builder b(op.getLoc(), op);
+  const bool isMatrix = op.getValue().getType().getRank() == 2;
+  const int64_t group = op.getGroup();
+  Value count = toWord(b, op.getCount());
+  SmallVector<bool> rowDone(compactCount(layout, Axis::Row));
+  for (int64_t reg = 0; reg < layout.inSize(Axis::Register); ++reg) {
+    int64_t number = compactRegister(layout, Axis::Row, reg);
+    if (rowDone[number]) {
+      continue;
+    }
+    rowDone[number] = true;
+    RowPlace place = placeOf(b, coordinate(b, layout, Axis::Row, reg), group);
+    Value used = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, place.token, count);
+    // Of lanes that hold the same the first one writes.
+    for (const Mode &mode : layout.getModes()) {
+      if (mode.in != Axis::Register && (mode.out == Axis::None || (!isMatrix && mode.out != Axis::Row))) {
+        Value digit = mode.in == Axis::Lane ? lane : warp;
+        digit =
+            arith::RemUIOp::create(b, arith::DivUIOp::create(b, digit, wordOf(b, mode.inStride)), wordOf(b, mode.size));
+        used = arith::AndIOp::create(b, used, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, digit, wordOf(b, 0)));
+      }
+    }
+    auto branch = scf::IfOp::create(b, used, /*withElseRegion=*/false);
+    Builder inner = Builder::atBlockBegin(op.getLoc(), branch.thenBlock());
+    Value row = arith::AddIOp::create(inner, op.getRow(), toIndex(inner, place.token));
+    Value head = arith::AddIOp::create(inner, op.getHead(), toIndex(inner, place.head));
+    if (!isMatrix) {
+      memref::StoreOp::create(inner, fragment.registers[number], op.getTarget(), ValueRange{row, head});
+      continue;
+    }
+    for (int64_t i = 0; i < layout.inSize(Axis::Register); i += 2) {
+      if (compactRegister(layout, Axis::Row, i) != number) {
+        continue;
+      }
+      auto pair = VectorType::get({2}, inner.getF32Type());
+      Value values =
+          vector::FromElementsOp::create(inner, pair, ValueRange{fragment.registers[i], fragment.registers[i + 1]});
+      Value column = toIndex(inner, coordinate(inner, layout, Axis::Column, i));
+      vector::StoreOp::create(inner, values, op.getTarget(), ValueRange{row, head, column}, /*nontemporal=*/false,
+                              llvm::MaybeAlign(8));
+    }
+  }
+}

@@ -1,0 +1,268 @@
+//===- Softmax.cpp - The softmax state of a team --------------------------===//
+//
+// A lane holds some columns of some rows. The running maximum is that of all lanes of a warp that share a row; the sum
+// stays with the lanes until the end. Warps that divide the columns keep states of their own, which are merged behind
+// the loop. The maximum follows only when it grows by more than 2^8: until then probabilities are at most that large.
+//
+//===----------------------------------------------------------------------===//
+#include "TeamEmitter.h"
+
+using namespace mlir;
+using namespace kvc;
+
+/// Growth of a maximum, in units of log 2, that is left in the probabilities.
+static constexpr float lazyGrowth = 8.0f;
+
+static Value exp2(ImplicitLocOpBuilder &b, Value x) { return math::Exp2Op::create(b, x, arith::FastMathFlags::afn); }
+
+LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
+  Builder b(op.getLoc(), op);
+  const int64_t rows = op.getScores().getType().getDimSize(0);
+  Operation *product = nullptr;
+  for (Operation *user : op.getProbs().getUsers()) {
+    if (auto mma = dyn_cast<tile::MmaOp>(user); mma && mma.getA() == op.getProbs() && staged.contains(mma.getB())) {
+      product = user;
+    }
+  }
+  if (!product) {
+    return fail(op) << "whose probabilities enter no product has no lowering to teams yet";
+  }
+  const MmaAtom &atom = *staged.find(cast<tile::MmaOp>(product).getB())->second.atom;
+  Layout layout = productLayout(atom, rows, op.getScores().getType().getDimSize(1));
+  const int64_t registers = layout.inSize(Axis::Register);
+  auto rowOf = [&](int64_t reg) { return compactRegister(layout, Axis::Row, reg); };
+  Value minusInf = floatOf(b, -std::numeric_limits<float>::infinity());
+
+  SmallVector<Value> scores = pullAll(b, op.getScores(), layout);
+  auto mask = [&](Builder &b) {
+    SmallVector<Value> masked;
+    for (int64_t i = 0; i < registers; ++i) {
+      masked.push_back(arith::SelectOp::create(b, pull(b, op.getVisible(), layout, i), scores[i], minusInf));
+    }
+    return masked;
+  };
+  // Tiles that all rows see whole carry no masking code.
+  if (Value all = impliesAll(b, op.getVisible())) {
+    SmallVector<Type> types(registers, b.getF32Type());
+    auto branch = scf::IfOp::create(b, types, all, /*withElseRegion=*/true);
+    Builder plain = Builder::atBlockBegin(op.getLoc(), branch.thenBlock());
+    scf::YieldOp::create(plain, scores);
+    Builder partial = Builder::atBlockBegin(op.getLoc(), branch.elseBlock());
+    scf::YieldOp::create(partial, mask(partial));
+    scores.assign(branch.getResults().begin(), branch.getResults().end());
+  } else {
+    scores = mask(b);
+  }
+
+  SmallVector<Value> oldMax = pullAll(b, op.getMax(), layout), sum = pullAll(b, op.getSum(), layout);
+  const Layout accLayout = accumulatorLayout(atom, rows, op.getAcc().getType().getDimSize(1));
+  SmallVector<Value> acc = pullAll(b, op.getAcc(), accLayout);
+  SmallVector<Value> tileMax(oldMax.size());
+  for (int64_t i = 0; i < registers; ++i) {
+    Value &max = tileMax[rowOf(i)];
+    max = max ? arith::MaxNumFOp::create(b, max, scores[i]).getResult() : scores[i];
+  }
+  SmallVector<Value> newMax, shift, grows;
+  Value any;
+  for (auto [max, old] : llvm::zip_equal(tileMax, oldMax)) {
+    for (int64_t step : laneSteps(layout, Axis::Column)) {
+      max = arith::MaxNumFOp::create(b, max, shuffleXor(b, max, step));
+    }
+    Value limit = arith::AddFOp::create(b, old, floatOf(b, lazyGrowth));
+    Value grown = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, max, limit);
+    newMax.push_back(arith::SelectOp::create(b, grown, max, old));
+    grows.push_back(grown);
+    any = any ? arith::OrIOp::create(b, any, grown).getResult() : grown;
+  }
+  // What was summed so far follows the maximum.
+  SmallVector<Value> state(sum);
+  llvm::append_range(state, acc);
+  SmallVector<Type> types(state.size(), b.getF32Type());
+  auto rescale = scf::IfOp::create(b, types, any, /*withElseRegion=*/true);
+  {
+    Builder inner = Builder::atBlockBegin(op.getLoc(), rescale.thenBlock());
+    SmallVector<Value> factors, scaled;
+    for (auto [old, now, grown] : llvm::zip_equal(oldMax, newMax, grows)) {
+      Value factor = exp2(inner, arith::SubFOp::create(inner, old, now));
+      factors.push_back(arith::SelectOp::create(inner, grown, factor, floatOf(inner, 1.0f)));
+    }
+    for (auto [value, factor] : llvm::zip_equal(sum, factors)) {
+      scaled.push_back(arith::MulFOp::create(inner, value, factor));
+    }
+    for (auto [i, value] : llvm::enumerate(acc)) {
+      scaled.push_back(arith::MulFOp::create(inner, value, factors[compactRegister(accLayout, Axis::Row, i)]));
+    }
+    scf::YieldOp::create(inner, scaled);
+    Builder same = Builder::atBlockBegin(op.getLoc(), rescale.elseBlock());
+    scf::YieldOp::create(same, state);
+  }
+  state.assign(rescale.getResults().begin(), rescale.getResults().end());
+  sum.assign(state.begin(), state.begin() + sum.size());
+  acc.assign(state.begin() + sum.size(), state.end());
+  // A row that saw nothing has no maximum to subtract.
+  for (Value max : newMax) {
+    Value none = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, max, minusInf);
+    shift.push_back(arith::SelectOp::create(b, none, floatOf(b, 0.0f), max));
+  }
+  SmallVector<Value> probs;
+  SmallVector<Value> added(sum.size());
+  for (int64_t i = 0; i < registers; ++i) {
+    Value p = exp2(b, arith::SubFOp::create(b, scores[i], shift[rowOf(i)]));
+    probs.push_back(p);
+    Value &total = added[rowOf(i)];
+    total = total ? arith::AddFOp::create(b, total, p).getResult() : p;
+  }
+  for (auto [total, more] : llvm::zip_equal(sum, added)) {
+    total = arith::AddFOp::create(b, total, more);
+  }
+  Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
+  fragments[op.getProbs()] = {layout, probs};
+  fragments[op.getNewMax()] = {rowLayout, newMax};
+  fragments[op.getNewSum()] = {rowLayout, sum};
+  fragments[op.getNewAcc()] = {accLayout, acc};
+  packOperand(b, op.getProbs(), atom,
+              operandLayout(atom, rows, op.getScores().getType().getDimSize(1), /*innerOverWarps=*/true));
+  return success();
+}
+
+void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
+  Fragment &maxima = fragments[max], &sums = fragments[sum], &totals = fragments[acc];
+  const Layout partial = totals.layout;
+  for (Value &value : sums.registers) {
+    for (int64_t step : laneSteps(partial, Axis::Column)) {
+      value = arith::AddFOp::create(b, value, shuffleXor(b, value, step));
+    }
+  }
+  const int64_t rows = cast<VectorType>(acc.getType()).getDimSize(0),
+                columns = cast<VectorType>(acc.getType()).getDimSize(1);
+  TeamShape shape = shapeOf(rows);
+  if (shape.columnWarps == 1) {
+    return;
+  }
+  // Every warp writes its state; each then sums the columns that it shall hold, in the order of the warps.
+  const int64_t ownRows = 16 * shape.rowTiles * shape.rowWarps, stride = columns + 8;
+  const int64_t warpBytes = ownRows * (stride + 2) * 4;
+  useStaging(warpBytes * shape.columnWarps);
+  auto at = [&](Builder &b, Value warpBase, Value row, int64_t perRow, int64_t displacement, Value column) {
+    Value place = addWords(b, mulWords(b, row, perRow * 4), displacement);
+    if (column) {
+      place = addWords(b, place, mulWords(b, column, 4));
+    }
+    return toIndex(b, addWords(b, warpBase, place));
+  };
+  const int64_t maxAt = ownRows * stride * 4, sumAt = maxAt + ownRows * 4;
+  auto one = VectorType::get({1}, b.getF32Type()), two = VectorType::get({2}, b.getF32Type());
+  auto store = [&](Builder &b, Value values, Value place) {
+    auto bytes = VectorType::get({cast<VectorType>(values.getType()).getDimSize(0) * 4}, b.getI8Type());
+    vector::StoreOp::create(b, vector::BitCastOp::create(b, bytes, values), staging, place, false,
+                            llvm::MaybeAlign(bytes.getDimSize(0)));
+  };
+  auto load = [&](Builder &b, VectorType type, Value place) {
+    auto bytes = VectorType::get({type.getDimSize(0) * 4}, b.getI8Type());
+    Value raw = vector::LoadOp::create(b, bytes, staging, place, false, llvm::MaybeAlign(bytes.getDimSize(0)));
+    return vector::BitCastOp::create(b, type, raw).getResult();
+  };
+  Value columnWarp = arith::RemUIOp::create(b, arith::DivUIOp::create(b, warp, wordOf(b, shape.rowWarps)),
+                                            wordOf(b, shape.columnWarps));
+  Value own = mulWords(b, columnWarp, warpBytes);
+  SmallVector<bool> done(maxima.registers.size());
+  for (int64_t i = 0; i < partial.inSize(Axis::Register); i += 2) {
+    Value row = coordinate(b, partial, Axis::Row, i), column = coordinate(b, partial, Axis::Column, i);
+    Value pair = vector::FromElementsOp::create(b, two, ValueRange{totals.registers[i], totals.registers[i + 1]});
+    store(b, pair, at(b, own, row, stride, 0, column));
+    int64_t number = compactRegister(partial, Axis::Row, i);
+    if (!done[number]) {
+      done[number] = true;
+      // All lanes of a row write the same number.
+      store(b, vector::FromElementsOp::create(b, one, maxima.registers[number]), at(b, own, row, 1, maxAt, Value()));
+      store(b, vector::FromElementsOp::create(b, one, sums.registers[number]), at(b, own, row, 1, sumAt, Value()));
+    }
+  }
+  gpu::BarrierOp::create(b);
+
+  const MmaAtom &atom = getMmaAtoms().front();
+  const bool divides = columns / 8 % shape.columnWarps == 0;
+  Layout whole = divides ? productLayout(atom, rows, columns) : partial;
+  SmallVector<Value> merged(whole.inSize(Axis::Register));
+  SmallVector<SmallVector<Value>> factors(maxima.registers.size());
+  Value minusInf = floatOf(b, -std::numeric_limits<float>::infinity()), zero = floatOf(b, 0.0f);
+  SmallVector<Value> newMax(maxima.registers.size()), newSum(maxima.registers.size());
+  for (int64_t i = 0; i < whole.inSize(Axis::Register); i += 2) {
+    int64_t number = compactRegister(whole, Axis::Row, i);
+    Value row = coordinate(b, whole, Axis::Row, i), column = coordinate(b, whole, Axis::Column, i);
+    if (factors[number].empty()) {
+      SmallVector<Value> all;
+      for (int64_t w = 0; w < shape.columnWarps; ++w) {
+        Value m =
+            vector::ExtractOp::create(b, load(b, one, at(b, wordOf(b, w * warpBytes), row, 1, maxAt, Value())), 0);
+        all.push_back(m);
+        newMax[number] = w ? arith::MaxNumFOp::create(b, newMax[number], m).getResult() : m;
+      }
+      for (int64_t w = 0; w < shape.columnWarps; ++w) {
+        Value saw = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, all[w], minusInf);
+        Value factor = exp2(b, arith::SubFOp::create(b, all[w], newMax[number]));
+        factor = arith::SelectOp::create(b, saw, factor, zero);
+        factors[number].push_back(factor);
+        Value l =
+            vector::ExtractOp::create(b, load(b, one, at(b, wordOf(b, w * warpBytes), row, 1, sumAt, Value())), 0);
+        Value part = arith::MulFOp::create(b, l, factor);
+        newSum[number] = w ? arith::AddFOp::create(b, newSum[number], part).getResult() : part;
+      }
+    }
+    for (int64_t w = 0; w < shape.columnWarps; ++w) {
+      Value pair = load(b, two, at(b, wordOf(b, w * warpBytes), row, stride, 0, column));
+      for (int64_t e : {0, 1}) {
+        Value part = arith::MulFOp::create(b, vector::ExtractOp::create(b, pair, e), factors[number][w]);
+        Value &total = merged[i + e];
+        total = total ? arith::AddFOp::create(b, total, part).getResult() : part;
+      }
+    }
+  }
+  maxima.registers = newMax;
+  sums.registers = newSum;
+  totals = {whole, merged};
+}
+
+void TeamEmitter::emitSoftmaxFinish(tile::SoftmaxFinishOp op) {
+  Builder b(op.getLoc(), op);
+  auto found = fragments.find(op.getAcc());
+  // A state with sinks is an expression of the one that the loop left.
+  Layout layout;
+  if (found != fragments.end()) {
+    layout = found->second.layout;
+  } else {
+    WalkResult walked = WalkResult::advance();
+    SmallVector<Value> pending{op.getAcc()};
+    while (!pending.empty() && !walked.wasInterrupted()) {
+      Value value = pending.pop_back_val();
+      if (auto held = fragments.find(value); held != fragments.end() && held->second.layout.outSize(Axis::Column) > 1) {
+        layout = held->second.layout;
+        walked = WalkResult::interrupt();
+      } else if (Operation *definition = value.getDefiningOp()) {
+        llvm::append_range(pending, definition->getOperands());
+      }
+    }
+    if (!walked.wasInterrupted()) {
+      fail(op) << "of a state that no loop made has no lowering to teams yet";
+      return;
+    }
+  }
+  SmallVector<Value> max = pullAll(b, op.getMax(), layout), sum = pullAll(b, op.getSum(), layout);
+  SmallVector<Value> acc = pullAll(b, op.getAcc(), layout), inverse, lse;
+  Value zero = floatOf(b, 0.0f), minusInf = floatOf(b, -std::numeric_limits<float>::infinity());
+  Value ln2 = floatOf(b, 0.693147180559945309f);
+  for (auto [m, l] : llvm::zip_equal(max, sum)) {
+    // A row that saw nothing is 0; one whose sum is not a number stays so.
+    Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, l, zero);
+    Value inverted = arith::DivFOp::create(b, floatOf(b, 1.0f), l);
+    inverse.push_back(arith::SelectOp::create(b, empty, zero, inverted));
+    Value log = math::Log2Op::create(b, l);
+    Value value = arith::MulFOp::create(b, arith::AddFOp::create(b, m, log), ln2);
+    lse.push_back(arith::SelectOp::create(b, empty, minusInf, value));
+  }
+  for (auto [i, value] : llvm::enumerate(acc)) {
+    value = arith::MulFOp::create(b, value, inverse[compactRegister(layout, Axis::Row, i)]);
+  }
+  fragments[op.getOut()] = {layout, acc};
+  fragments[op.getLse()] = {layout.project(Axis::Row).withoutReplicatedRegisters(), lse};
+}

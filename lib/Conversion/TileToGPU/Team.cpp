@@ -1,0 +1,230 @@
+//===- Team.cpp - Layouts of a team, control flow -------------------------===//
+#include "TeamEmitter.h"
+
+using namespace mlir;
+using namespace kvc;
+
+TeamEmitter::TeamEmitter(KernelContext &context, tile::ScheduleAttr schedule)
+    : context(context), facts(*context.getTarget().team), schedule(schedule),
+      entry(Builder::atBlockBegin(context.kernel.getLoc(), &context.kernel.getBody().front())) {
+  Value thread = toWord(entry, gpu::ThreadIdOp::create(entry, gpu::Dimension::x));
+  Value lanes = wordOf(entry, facts.lanes);
+  lane = arith::RemUIOp::create(entry, thread, lanes);
+  warp = arith::DivUIOp::create(entry, thread, lanes);
+  auto space = gpu::AddressSpaceAttr::get(entry.getContext(), gpu::AddressSpace::Workgroup);
+  auto type = MemRefType::get({ShapedType::kDynamic}, entry.getI8Type(), MemRefLayoutAttrInterface(), space);
+  staging = gpu::DynamicSharedMemoryOp::create(entry, type);
+}
+
+InFlightDiagnostic TeamEmitter::fail(Operation *op) {
+  failedOp = true;
+  return op->emitOpError();
+}
+
+LogicalResult TeamEmitter::run() {
+  if (failed(emitBlock(context.kernel.getBody().front())) || hasFailed()) {
+    return failure();
+  }
+  for (Operation *op : llvm::reverse(done)) {
+    op->erase();
+  }
+  if (stagingBytes > facts.stagingBytes) {
+    return context.kernel.emitOpError() << "expects at most " << facts.stagingBytes << " bytes of staging memory on "
+                                        << context.getTarget().name << ", but its schedule needs " << stagingBytes
+                                        << ": choose fewer slots or stages in tile.schedule";
+  }
+  OpBuilder b(context.kernel.getContext());
+  context.kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(schedule.getWarps() * facts.lanes));
+  context.kernel->setAttr(tile::TileDialect::stagingAttr, b.getI64IntegerAttr(stagingBytes));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+TeamShape TeamEmitter::shapeOf(int64_t rows) const {
+  int64_t warps = schedule.getWarps(), tiles = llvm::divideCeil(rows, 16), rowWarps = 1;
+  while (rowWarps * 2 <= std::min(warps, tiles)) {
+    rowWarps *= 2;
+  }
+  return {rowWarps, static_cast<int64_t>(llvm::divideCeil(tiles, rowWarps)), warps / rowWarps};
+}
+
+Layout TeamEmitter::productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
+  TeamShape shape = shapeOf(rows);
+  return atom.d()
+      .product(Layout({{columns / atom.n / shape.columnWarps, Axis::Register, 1, Axis::Column, 1}}))
+      .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.columnWarps, Axis::Warp, 1, Axis::Column, 1}}));
+}
+
+Layout TeamEmitter::accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
+  TeamShape shape = shapeOf(rows);
+  return atom.d()
+      .product(Layout({{columns / atom.n, Axis::Register, 1, Axis::Column, 1}}))
+      .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.columnWarps, Axis::Warp, 1, Axis::None, 0}}));
+}
+
+Layout TeamEmitter::operandLayout(const MmaAtom &atom, int64_t rows, int64_t inner, bool innerOverWarps) const {
+  TeamShape shape = shapeOf(rows);
+  int64_t own = innerOverWarps ? inner / shape.columnWarps : inner;
+  return atom.a()
+      .product(Layout({{own / atom.k, Axis::Register, 1, Axis::Column, 1}}))
+      .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.columnWarps, Axis::Warp, 1, innerOverWarps ? Axis::Column : Axis::None, 1}}));
+}
+
+Value TeamEmitter::coordinate(Builder &b, const Layout &layout, Axis axis, int64_t reg) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  llvm::SmallVector<Mode> modes;
+  for (const Mode &mode : layout.getModes()) {
+    if (mode.out == axis && mode.in != Axis::Register) {
+      modes.push_back(mode);
+    }
+  }
+  os << Layout(modes);
+  Value &base = coordinateBases[key];
+  if (!base) {
+    for (const Mode &mode : modes) {
+      Value place = mode.in == Axis::Lane ? lane : warp;
+      Value digit = entry.createOrFold<arith::RemUIOp>(
+          entry.createOrFold<arith::DivUIOp>(place, wordOf(entry, mode.inStride)), wordOf(entry, mode.size));
+      digit = mulWords(entry, digit, mode.outStride);
+      base = base ? addWords(entry, base, digit) : digit;
+    }
+    if (!base) {
+      base = wordOf(entry, 0);
+    }
+  }
+  return addWords(b, base, layout(reg, 0, 0)[axis]);
+}
+
+int64_t TeamEmitter::compactRegister(const Layout &layout, Axis axis, int64_t reg) {
+  int64_t result = 0, stride = 1;
+  for (const Mode &mode : layout.getModes()) {
+    if (mode.in == Axis::Register && mode.out == axis) {
+      result += reg / mode.inStride % mode.size * stride;
+      stride *= mode.size;
+    }
+  }
+  return result;
+}
+
+int64_t TeamEmitter::compactCount(const Layout &layout, Axis axis) {
+  return layout.project(axis).withoutReplicatedRegisters().inSize(Axis::Register);
+}
+
+SmallVector<int64_t> TeamEmitter::laneSteps(const Layout &layout, Axis axis) {
+  SmallVector<int64_t> steps;
+  for (const Mode &mode : layout.getModes()) {
+    if (mode.in == Axis::Lane && mode.out == axis) {
+      for (int64_t step = 1; step < mode.size; step *= 2) {
+        steps.push_back(step * mode.inStride);
+      }
+    }
+  }
+  return steps;
+}
+
+Value TeamEmitter::shuffleXor(Builder &b, Value value, int64_t offset) {
+  return gpu::ShuffleOp::create(b, value, wordOf(b, offset), wordOf(b, facts.lanes), gpu::ShuffleMode::XOR)
+      .getShuffleResult();
+}
+
+Value TeamEmitter::shuffleFrom(Builder &b, Value value, Value source) {
+  return gpu::ShuffleOp::create(b, value, source, wordOf(b, facts.lanes), gpu::ShuffleMode::IDX).getShuffleResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+LogicalResult TeamEmitter::emitBlock(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (failed(emitOp(&op)) || hasFailed()) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+static bool isTile(Type type) { return isa<VectorType>(type); }
+
+LogicalResult TeamEmitter::packFirstOperand(Value tile) {
+  for (Operation *user : tile.getUsers()) {
+    auto mma = dyn_cast<tile::MmaOp>(user);
+    if (!mma || mma.getA() != tile || words.contains(tile)) {
+      continue;
+    }
+    auto operand = mma.getB().getDefiningOp<tile::OperandOp>();
+    const MmaAtom *atom = operand ? atomOf(operand) : nullptr;
+    if (!atom) {
+      return hasFailed() ? failure() : fail(mma) << "with selected slots has no lowering to teams yet";
+    }
+    Builder b(tile.getLoc(), tile.getContext());
+    b.setInsertionPointAfterValue(tile);
+    auto type = cast<VectorType>(tile.getType());
+    packOperand(b, tile, *atom, operandLayout(*atom, type.getDimSize(0), type.getDimSize(1), /*innerOverWarps=*/false));
+  }
+  return success(!hasFailed());
+}
+
+LogicalResult TeamEmitter::emitOp(Operation *op) {
+  auto finished = [&]() -> LogicalResult {
+    done.push_back(op);
+    return success();
+  };
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    return emitLoop(loop);
+  }
+  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    if (branch.getNumResults() && llvm::any_of(branch.getResultTypes(), isTile)) {
+      return fail(op) << "gives tiles, which has no lowering to teams yet";
+    }
+    for (Region &region : branch->getRegions()) {
+      if (!region.empty() && failed(emitBlock(region.front()))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+  if (auto store = dyn_cast<tile::StoreRowsOp>(op)) {
+    emitStoreRows(store);
+    return finished();
+  }
+  if (auto mma = dyn_cast<tile::MmaOp>(op)) {
+    return failed(emitMma(mma)) ? failure() : finished();
+  }
+  if (auto step = dyn_cast<tile::SoftmaxStepOp>(op)) {
+    return failed(emitSoftmaxStep(step)) ? failure() : finished();
+  }
+  if (auto finish = dyn_cast<tile::SoftmaxFinishOp>(op)) {
+    emitSoftmaxFinish(finish);
+    return finished();
+  }
+  if (isa<tile::OperandOp>(op)) {
+    if (!staged.contains(op->getResult(0))) {
+      return fail(op) << "outside a loop over tiles has no lowering to teams yet";
+    }
+    return finished();
+  }
+  if (isa<tile::LoadRowsOp, tile::RowPositionsOp, tile::LoadHeadsOp, tile::SlotPositionsOp>(op)) {
+    return failed(packFirstOperand(op->getResult(0))) ? failure() : finished();
+  }
+  bool lazy =
+      op->hasTrait<OpTrait::Elementwise>() || isa<vector::BroadcastOp, vector::ShapeCastOp, arith::ConstantOp>(op);
+  if (op->getNumResults() == 1 && isTile(op->getResult(0).getType()) && lazy) {
+    return failed(packFirstOperand(op->getResult(0))) ? failure() : finished();
+  }
+  if (llvm::any_of(op->getOperandTypes(), isTile) || llvm::any_of(op->getResultTypes(), isTile) ||
+      isa<tile::GatherOperandOp>(op)) {
+    return fail(op) << "has no lowering to teams yet";
+  }
+  return success();
+}

@@ -1,0 +1,188 @@
+//===- TeamEmitter.h - Virtual vectors as registers of lanes ----*- C++ -*-===//
+//
+// A kernel with tiles is run by a team of warps. What a product or the softmax makes is held in registers by a layout
+// (include/kvc/Target/Layout.h) that follows from the target's matrix instruction; element-wise operations, broadcasts,
+// rows and positions are lazy: whoever consumes them pulls single elements in the layout it needs. Keys and values go
+// through a ring of staging memory that a loop over tiles fills ahead.
+//
+// Rows of a tile are padded to whole instructions: padding rows are zeros that nobody stores.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVC_LIB_CONVERSION_TILETOGPU_TEAMEMITTER_H
+#define KVC_LIB_CONVERSION_TILETOGPU_TEAMEMITTER_H
+
+#include "../TileToVector/KernelContext.h"
+
+#include "kvc/Dialect/Tile/IR/Lanes.h"
+#include "kvc/Target/Atoms.h"
+#include "kvc/Target/Target.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace kvc {
+
+/// A tile in registers.
+struct Fragment {
+  Layout layout;
+  llvm::SmallVector<mlir::Value> registers;
+};
+
+/// How the warps of a team divide a tile of rows x columns: `rowWarps` of them along the rows, each with `rowTiles`
+/// instructions below each other, the others along the columns.
+struct TeamShape {
+  int64_t rowWarps, rowTiles, columnWarps;
+};
+
+/// A page operand that goes through staging memory.
+struct StagedOperand {
+  tile::OperandOp op;
+  const CacheMemory *cache;
+  const PlaneLayout *plane;
+  const MmaAtom *atom;
+  /// 16-byte chunks of a row, bytes of a row in staging memory, whether chunks are swizzled there.
+  int64_t chunks, stageRow;
+  bool swizzled;
+  /// First byte and bytes of a stage in staging memory.
+  int64_t offset, stageBytes;
+  /// Byte offset of the stage that holds the present tile (i32).
+  mlir::Value stage;
+};
+
+class TeamEmitter {
+public:
+  using Builder = mlir::ImplicitLocOpBuilder;
+
+  TeamEmitter(KernelContext &context, tile::ScheduleAttr schedule);
+  llvm::LogicalResult run();
+
+  KernelContext &context;
+  const TeamFacts &facts;
+  tile::ScheduleAttr schedule;
+
+  // Coordinates of this lane, at the kernel's entry (i32).
+  mlir::Value lane, warp;
+  mlir::Value staging;
+
+  //===-- Team.cpp --------------------------------------------------------===//
+  TeamShape shapeOf(int64_t rows) const;
+  /// Layout of products of rows x columns, of their first operand, and of a softmax state's accumulator, which is
+  /// partial over the warps along the columns.
+  Layout productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const;
+  Layout operandLayout(const MmaAtom &atom, int64_t rows, int64_t inner, bool innerOverWarps) const;
+  Layout accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const;
+  /// Coordinate along `axis` of register `reg` of this lane (i32).
+  mlir::Value coordinate(Builder &b, const Layout &layout, Axis axis, int64_t reg);
+  /// Number of the register that holds `reg`'s coordinate along `axis` where registers of other axes are left out.
+  static int64_t compactRegister(const Layout &layout, Axis axis, int64_t reg);
+  static int64_t compactCount(const Layout &layout, Axis axis);
+  /// Offsets of the exclusive-or steps that visit all lanes along `axis`.
+  static llvm::SmallVector<int64_t> laneSteps(const Layout &layout, Axis axis);
+  mlir::Value shuffleXor(Builder &b, mlir::Value value, int64_t offset);
+  mlir::Value shuffleFrom(Builder &b, mlir::Value value, mlir::Value source);
+
+  //===-- Pull.cpp --------------------------------------------------------===//
+  /// Element `reg` of a vector<M x N> in `layout`.
+  mlir::Value pull(Builder &b, mlir::Value tile, const Layout &layout, int64_t reg);
+  /// The element of a vector<M> (axis Row) or vector<N> (axis Column) that register `reg` of `layout` belongs to.
+  mlir::Value pullAlong(Builder &b, mlir::Value tile, Axis axis, const Layout &layout, int64_t reg);
+  /// An element at a rank-1 or rank-2 tile's registers, all of them.
+  llvm::SmallVector<mlir::Value> pullAll(Builder &b, mlir::Value tile, const Layout &layout);
+
+  /// A condition (i1, the same in all lanes) that implies that all elements of a tile of i1 are true; null when none is
+  /// known.
+  mlir::Value impliesAll(Builder &b, mlir::Value tile);
+
+  //===-- Rows.cpp --------------------------------------------------------===//
+  mlir::Value loadRowElement(tile::LoadRowsOp op, const Layout &layout, int64_t reg);
+  mlir::Value loadRowNumber(mlir::Operation *op, const Layout &layout, int64_t reg);
+  void emitStoreRows(tile::StoreRowsOp op);
+
+  //===-- Ring.cpp --------------------------------------------------------===//
+  llvm::LogicalResult emitLoop(mlir::scf::ForOp loop);
+
+  //===-- Products.cpp ----------------------------------------------------===//
+  llvm::LogicalResult emitMma(tile::MmaOp op);
+  /// The instruction for an operand's format; null after a report where there is none.
+  const MmaAtom *atomOf(tile::OperandOp op);
+  /// Words of the first operand of products, in the order of their registers.
+  void packOperand(Builder &b, mlir::Value tile, const MmaAtom &atom, const Layout &layout);
+
+  //===-- Softmax.cpp -----------------------------------------------------===//
+  llvm::LogicalResult emitSoftmaxStep(tile::SoftmaxStepOp op);
+  void emitSoftmaxFinish(tile::SoftmaxFinishOp op);
+  /// Sums what lanes and warps hold of a state.
+  void completeState(Builder &b, mlir::Value max, mlir::Value sum, mlir::Value acc);
+
+  /// Reports what has no lowering yet; the first report counts.
+  mlir::InFlightDiagnostic fail(mlir::Operation *op);
+  bool hasFailed() const { return failedOp; }
+
+  llvm::DenseMap<mlir::Value, Fragment> fragments;
+  /// Tiles as words of the first operand of products.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> words;
+  llvm::DenseMap<mlir::Value, StagedOperand> staged;
+  /// Called in front of the product that reads values: the ring waits for them there.
+  llvm::DenseMap<mlir::Operation *, std::function<void(Builder &)>> beforeProduct;
+
+  llvm::LogicalResult emitBlock(mlir::Block &block);
+  /// Reserves staging memory that is used until the next barrier of all.
+  void useStaging(int64_t bytes) { stagingBytes = std::max(stagingBytes, bytes); }
+  Builder entryBuilder() { return entry; }
+
+private:
+  llvm::LogicalResult emitOp(mlir::Operation *op);
+  /// The first operand of products is made where it is defined, before the loops that use it.
+  llvm::LogicalResult packFirstOperand(mlir::Value tile);
+
+  Builder entry;
+  int64_t stagingBytes = 0;
+  bool failedOp = false;
+  llvm::SmallVector<mlir::Operation *> done;
+  /// Lane and warp parts of coordinates, by the printed modes that make them.
+  llvm::StringMap<mlir::Value> coordinateBases;
+  /// Elements of rows and numbers that were loaded where they are defined, and what follows from them.
+  std::map<std::tuple<void *, Axis, int64_t, std::string>, mlir::Value> leaves;
+};
+
+inline mlir::Value wordOf(mlir::ImplicitLocOpBuilder &b, int64_t value) {
+  return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+inline mlir::Value indexOf(mlir::ImplicitLocOpBuilder &b, int64_t value) {
+  return mlir::arith::ConstantIndexOp::create(b, value);
+}
+inline mlir::Value toIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value word) {
+  return mlir::arith::IndexCastOp::create(b, b.getIndexType(), word);
+}
+inline mlir::Value toWord(mlir::ImplicitLocOpBuilder &b, mlir::Value index) {
+  return mlir::arith::IndexCastOp::create(b, b.getI32Type(), index);
+}
+inline mlir::Value floatOf(mlir::ImplicitLocOpBuilder &b, float value) {
+  return mlir::arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+}
+/// x op y, folded where both are known.
+template <typename Op> mlir::Value fold(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Value y) {
+  return b.createOrFold<Op>(x, y);
+}
+inline mlir::Value addWords(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Value y) {
+  return fold<mlir::arith::AddIOp>(b, x, y);
+}
+inline mlir::Value addWords(mlir::ImplicitLocOpBuilder &b, mlir::Value x, int64_t y) {
+  return y ? addWords(b, x, wordOf(b, y)) : x;
+}
+inline mlir::Value mulWords(mlir::ImplicitLocOpBuilder &b, mlir::Value x, int64_t y) {
+  return fold<mlir::arith::MulIOp>(b, x, wordOf(b, y));
+}
+
+} // namespace kvc
+
+#endif // KVC_LIB_CONVERSION_TILETOGPU_TEAMEMITTER_H

@@ -1,0 +1,62 @@
+//===- TileToGPU.cpp - Kernels become the code of one lane ----------------===//
+#include "TeamEmitter.h"
+
+#include "kvc/Conversion/Passes.h"
+#include "kvc/Target/Schedule.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_CONVERTTILETOGPUPASS
+#include "kvc/Conversion/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToGPUPass> {
+  void runOnOperation() override {
+    const Target *target = getTargetOf(getOperation());
+    if (!target || !target->team) {
+      return;
+    }
+    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
+      if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lowerKernel(kernel, *target))) {
+        return signalPassFailure();
+      }
+    }
+  }
+
+  static LogicalResult lowerKernel(func::FuncOp kernel, const Target &target) {
+    KernelContext context(kernel, target);
+    if (auto schedule = kernel->getAttrOfType<tile::ScheduleAttr>("tile.schedule")) {
+      if (failed(TeamEmitter(context, schedule).run())) {
+        return failure();
+      }
+    } else {
+      OpBuilder b(kernel.getContext());
+      kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(1));
+      kernel->setAttr(tile::TileDialect::stagingAttr, b.getI64IntegerAttr(0));
+      kernel.emitRemark()
+          << "kernel " << kernel.getSymName()
+          << " is run by one lane for each work item: kernels without tiles are not spread over lanes yet";
+    }
+    SmallVector<Operation *> ops;
+    kernel.walk([&](Operation *op) {
+      if (isa_and_nonnull<tile::TileDialect>(op->getDialect()) &&
+          !isa<tile::LaneMmaOp, tile::LoadMatricesOp, tile::CopyAsyncOp, tile::CommitAsyncOp, tile::WaitAsyncOp>(op)) {
+        ops.push_back(op);
+      }
+    });
+    for (Operation *op : ops) {
+      FailureOr<bool> lowered = lowerSlotOp(op, context);
+      if (failed(lowered)) {
+        return failure();
+      }
+      if (!*lowered) {
+        return op->emitOpError() << "has no lowering to teams yet";
+      }
+    }
+    return context.finish();
+  }
+};
+} // namespace

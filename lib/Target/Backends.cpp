@@ -1,0 +1,11 @@
+//===- Backends.cpp - Which back end a target has -------------------------===//
+#include "CPU/Codegen.h"
+#include "NVIDIA/Codegen.h"
+
+#include "kvc/Target/Backend.h"
+
+using namespace kvc;
+
+const Backend &kvc::getBackend(const Target &target) {
+  return target.triple.starts_with("nvptx64") ? nvidia::getBackend() : cpu::getBackend();
+}

@@ -1,0 +1,101 @@
+//===- Assembler.cpp - PTX to cubin by ptxas ------------------------------===//
+#include "Codegen.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace kvc;
+
+static llvm::ErrorOr<std::string> findAssembler() {
+  if (std::optional<std::string> home = llvm::sys::Process::GetEnv("CUDA_HOME")) {
+    llvm::SmallString<128> bin(*home);
+    llvm::sys::path::append(bin, "bin");
+    if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName("ptxas", {bin})) {
+      return found;
+    }
+  }
+  if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName("ptxas")) {
+    return found;
+  }
+  return llvm::sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"});
+}
+
+/// Reads what `ptxas -v` says: a line that names an entry, then lines with its figures.
+static void readResources(StringRef log, llvm::StringMap<nvidia::Resources> &kernels) {
+  llvm::Regex entry("Compiling entry function '([^']+)'"), registers("Used ([0-9]+) registers"),
+      frame("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
+  nvidia::Resources *current = nullptr;
+  SmallVector<StringRef> lines, matches;
+  log.split(lines, '\n');
+  auto number = [](StringRef text) {
+    uint32_t value = 0;
+    (void)text.getAsInteger(10, value);
+    return value;
+  };
+  for (StringRef line : lines) {
+    if (entry.match(line, &matches)) {
+      current = &kernels[matches[1]];
+    } else if (current && registers.match(line, &matches)) {
+      current->registers = number(matches[1]);
+    } else if (current && frame.match(line, &matches)) {
+      current->stackBytes = number(matches[1]);
+      current->spillBytes = number(matches[2]) + number(matches[3]);
+    }
+  }
+}
+
+FailureOr<nvidia::Cubin> nvidia::assemble(Location location, StringRef ptx, const Target &target) {
+  auto fail = [&](const llvm::Twine &message) { return FailureOr<Cubin>(emitError(location) << message); };
+  llvm::ErrorOr<std::string> ptxas = findAssembler();
+  if (!ptxas) {
+    return fail("expects ptxas of a CUDA toolkit in $CUDA_HOME/bin, PATH or /usr/local/cuda/bin, but found none");
+  }
+  auto temporary = [&](StringRef suffix, llvm::SmallVectorImpl<char> &path) {
+    return llvm::sys::fs::createTemporaryFile("kvc-ptxas", suffix, path);
+  };
+  llvm::SmallString<128> input, output, errors;
+  for (auto [suffix, path] :
+       {std::pair<StringRef, llvm::SmallString<128> *>{"ptx", &input}, {"cubin", &output}, {"txt", &errors}}) {
+    if (std::error_code error = temporary(suffix, *path)) {
+      return fail("cannot make a temporary file: " + error.message());
+    }
+  }
+  llvm::FileRemover removeInput(input), removeOutput(output), removeErrors(errors);
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream os(input, error);
+    if (!error) {
+      os << ptx;
+      os.close();
+      error = os.error();
+    }
+    if (error) {
+      os.clear_error();
+      return fail("cannot write '" + input + "': " + error.message());
+    }
+  }
+  std::string architecture = ("-arch=" + target.cpu).str();
+  SmallVector<StringRef> arguments{*ptxas, "-v", architecture, input, "-o", output};
+  std::string message;
+  int code = llvm::sys::ExecuteAndWait(*ptxas, arguments, std::nullopt,
+                                       {StringRef(), StringRef(errors), StringRef(errors)}, 0, 0, &message);
+  auto log = llvm::MemoryBuffer::getFile(errors);
+  StringRef said = log ? (*log)->getBuffer() : StringRef();
+  if (code != 0) {
+    return fail("ptxas refuses the code of target " + target.name + ": " + (message.empty() ? said.str() : message));
+  }
+  auto bytes = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!bytes) {
+    return fail("cannot read what ptxas wrote: " + bytes.getError().message());
+  }
+  Cubin cubin;
+  cubin.bytes.assign((*bytes)->getBufferStart(), (*bytes)->getBufferEnd());
+  readResources(said, cubin.kernels);
+  return cubin;
+}

@@ -1,0 +1,44 @@
+// Attention for a target whose lanes are threads: a ring of copies, matrix instructions, masks behind a branch.
+// RUN: kvc-compile %s --emit=vector --target=sm_80 2>/dev/null | FileCheck %s
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+
+// CHECK-LABEL: func.func private @attention(
+// CHECK-SAME: tile.schedule = #tile.schedule<decode_rows = 4, prefill_tokens = 16, slots = 64, split = 1024, warps = 4, stages = 2>
+// CHECK-SAME: tile.staging = 32768 : i64, tile.team = 128 : i64
+// Decode: 16 rows, every warp 16 of the 64 slots.
+// CHECK: gpu.barrier
+// CHECK: tile.copy_async
+// CHECK: tile.commit_async
+// CHECK: scf.for
+// The next tile's keys are on their way while this one's are used.
+// CHECK: tile.wait_async 1
+// CHECK-NEXT: gpu.barrier
+// CHECK: tile.copy_async
+// CHECK: tile.load_matrices
+// CHECK-COUNT-8: tile.lane_mma "m16n8k16.f16"
+// Whole tiles carry no masks; the maximum is that of the four lanes of a row.
+// CHECK: scf.if
+// CHECK: arith.select
+// CHECK-COUNT-4: gpu.shuffle xor
+// CHECK: math.exp2
+// CHECK: arith.truncf %{{.*}} : vector<2xf32> to vector<2xf16>
+// CHECK: tile.wait_async 1
+// CHECK-NEXT: gpu.barrier
+// CHECK: tile.load_matrices {{.*}} transposed
+// CHECK-COUNT-8: tile.lane_mma "m16n8k16.f16"
+// CHECK: scf.yield
+// CHECK: tile.wait_async 0
+// Warps merge what they hold of a row.
+// CHECK: vector.store {{.*}}#gpu.address_space<workgroup>
+// CHECK: gpu.barrier
+// CHECK: vector.load {{.*}}#gpu.address_space<workgroup>
+// Prefill: every warp 16 of the 64 rows, all slots.
+// CHECK: scf.for
+// CHECK-COUNT-32: tile.lane_mma "m16n8k16.f16"
+// CHECK: tile.load_matrices {{.*}} transposed
+// CHECK-COUNT-32: tile.lane_mma "m16n8k16.f16"
+func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
+  %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
+  return %o : tensor<?x8x64xf32>
+}

@@ -1,0 +1,232 @@
+# Runs attention kernels of an NVIDIA target on the simulator and compares them with the oracle.
+"""`check_attention.py KVC_COMPILE KVC_RUN KVC_SIM FOLDER TARGET [case...]`: for every case a module is compiled to PTX,
+the kernels of its attention are launched as the plan would, on pages that hold garbage where no slot is in use, and the
+result is compared with `kvc-run module --reference` on the same keys and values."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+SPLIT = 1024
+
+
+@dataclass
+class Case:
+    name: str
+    lengths: list  # slots of each sequence
+    rows: list  # query rows of each sequence, its newest
+    dim: int = 128
+    v_dim: int = 0
+    heads: int = 2
+    group: int = 4
+    page: int = 16
+    format: str = "f16"
+    mask: str = "causal"
+    lse: bool = True
+    score: str = ""
+    scale: float = 0.125
+
+
+CASES = [
+    Case("decode", [64], [1]),
+    Case("decode_ragged", [1, 63, 64, 65, 200], [1, 1, 1, 1, 1]),
+    Case("decode_split", [2500, 1024, 1025, 3], [1, 1, 1, 1], heads=1),
+    Case("prefill", [64], [64]),
+    Case("prefill_ragged", [5, 64, 100, 131, 0], [5, 2, 33, 131, 0]),
+    Case("mixed", [300, 17, 1], [1, 17, 1], heads=1),
+    Case("no_mask", [70, 5], [3, 1], mask=""),
+    Case("window", [260, 40], [20, 1], mask="causal, window = 33 : i64"),
+    Case("window_sinks", [260, 40], [20, 1], mask="causal, window = 33 : i64, sinks = 4 : i64"),
+    Case("dim64", [150, 64], [40, 1], dim=64),
+    Case("dim80", [150, 64], [40, 1], dim=80),
+    Case("dim96", [150], [40], dim=96, heads=1),
+    Case("v_dim", [150, 70], [40, 1], dim=64, v_dim=96, heads=1),
+    Case("page5", [150, 64], [40, 1], page=5, heads=1),
+    Case("page1", [40, 64], [40, 1], page=1, heads=1),
+    Case("page64", [150, 64], [40, 1], page=64, heads=1),
+    Case("page24", [150, 64], [40, 1], page=24, heads=1),
+    Case("group1", [70, 64], [70, 1], group=1),
+    Case("group3", [70, 64], [40, 1], group=3, heads=1),
+    Case("group7", [70, 64], [40, 1], group=7, heads=1),
+    Case("group16", [70, 64], [9, 1], group=16, heads=1),
+    Case("group20", [70, 64], [9, 1], group=20, heads=1),
+    Case("bf16", [150, 64], [40, 1], format="bf16", heads=1),
+    Case("soft_cap", [150, 64], [40, 1], heads=1, score="soft_cap"),
+]
+
+
+def bf16_bits(x):
+    """Round to nearest even."""
+    bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def module_of(case):
+    v_dim = case.v_dim or case.dim
+    dims = f"dim = {case.dim}" + (f", v_dim = {v_dim}" if v_dim != case.dim else "")
+    q = f"tensor<?x{case.heads * case.group}x{case.dim}xf32>"
+    out = f"tensor<?x{case.heads * case.group}x{v_dim}xf32>"
+    lse = f"tensor<?x{case.heads * case.group}xf32>"
+    k, v = f"tensor<?x{case.heads}x{case.dim}xf32>", f"tensor<?x{case.heads}x{v_dim}xf32>"
+    attributes = f"scale = {case.scale} : f32" + (f", {case.mask}" if case.mask else "")
+    results = f"({out}, {lse})" if case.lse else out
+    region = ""
+    if case.score == "soft_cap":
+        region = """ score {
+  ^bb0(%s: f32, %e: index, %h: index, %qp: index, %kp: index):
+    %t = kvcache.soft_cap %s, 5.0
+    kvcache.yield %t
+  }"""
+    count, returns = (":2", " returns (out, lse)") if case.lse else ("", "")
+    values = "%o#0, %o#1" if case.lse else "%o"
+    types = f"{out}, {lse}" if case.lse else out
+    cache = f"!kv = !kvcache.cache<heads = {case.heads}, {dims}, page = {case.page}, k = {case.format}, v = {case.format}>\n"
+    attention = f"""  %o{count} = kvcache.attention %q over %c1 at %b{returns} {{{attributes}}}{region} : ({q}, !kv, !kvcache.batch) -> {results}
+  return {values} : {types}
+}}
+"""
+    kernels = f"{cache}func.func @attend(%q: {q}, %c1: !kv, %b: !kvcache.batch) -> {results} {{\n{attention}"
+    reference = f"""{cache}func.func @attend(%k: {k}, %v: {v}, %new: !kvcache.batch, %q: {q}, %c: !kv, %b: !kvcache.batch) -> {results} {{
+  %c1 = kvcache.append %c, %k, %v at %new : !kv, {k}, {v}
+{attention}"""
+    return kernels, reference
+
+
+def run(command, **options):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def launch(sim, ptx, kernel, target, grid, team, staging, arrays, outs, folder):
+    words = []
+    for name, value, sizes in arrays:
+        np.save(folder / f"{name}.npy", value)
+        words += ["--arg", f"{name}={folder}/{name}.npy"]
+        for i, size in enumerate(sizes):
+            words += ["--arg", f"{name}_{i}=u64:{size}"]
+    command = [sim, ptx, "--kernel", kernel, "--grid", f"{grid},1,1", "--block", f"{team},1,1", "--target", target,
+               "--json"] + words
+    if staging:
+        command += ["--smem", staging]
+    for name in outs:
+        command += ["--out", f"{name}={folder}/{name}.npy"]
+    report = run(command)
+    return [np.load(folder / f"{name}.npy") for name in outs], report
+
+
+def check(case, tools, folder, target):
+    compile_tool, run_tool, sim = tools
+    folder = folder / case.name
+    folder.mkdir(parents=True, exist_ok=True)
+    seed = np.random.default_rng(len(case.name) * 1000 + case.dim + sum(case.lengths))
+    v_dim = case.v_dim or case.dim
+    n, heads, group = len(case.lengths), case.heads, case.group
+    for name, text in zip(("f.mlir", "reference.mlir"), module_of(case)):
+        (folder / name).write_text(text)
+    rows, slots = sum(case.rows), sum(case.lengths)
+    q = seed.standard_normal((rows, heads * group, case.dim)).astype(np.float32)
+    k = seed.standard_normal((slots, heads, case.dim)).astype(np.float32)
+    v = seed.standard_normal((slots, heads, v_dim)).astype(np.float32)
+    offsets = np.concatenate([[0], np.cumsum(case.rows)]).astype(np.int32)
+    new_offsets = np.concatenate([[0], np.cumsum(case.lengths)]).astype(np.int32)
+    sequences = np.arange(n, dtype=np.int32)
+    positions = np.concatenate([np.arange(l - r, l) for l, r in zip(case.lengths, case.rows)] or [[]]).astype(np.int32)
+    new_positions = np.concatenate([np.arange(l) for l in case.lengths] or [[]]).astype(np.int32)
+    names = {"k": k, "v": v, "no": new_offsets, "ns": sequences, "np": new_positions, "q": q, "o": offsets, "s": sequences,
+             "p": positions}
+    for name, value in names.items():
+        np.save(folder / f"in_{name}.npy", value)
+    inputs = ",".join(f"{folder}/in_{name}.npy" for name in names)
+    outputs = f"{folder}/ref_out.npy" + (f",{folder}/ref_lse.npy" if case.lse else "")
+    run([run_tool, "module", folder / "reference.mlir", "--function", "attend", "--inputs", inputs, "--outputs", outputs,
+         "--reference"])
+    expected = np.load(folder / "ref_out.npy")
+
+    # Pages: natural rows of 16-bit elements, keys then values; NaN where no slot is in use.
+    table_width = max(1, max(-(-l // case.page) for l in case.lengths))
+    pages_in_use = sum(-(-l // case.page) for l in case.lengths)
+    align = lambda x, a: -(-x // a) * a
+    k_bytes, v_bytes = align(case.page * case.dim * 2, 16), align(case.page * v_dim * 2, 16)
+    head_bytes = k_bytes + v_bytes
+    page_bytes = align(head_bytes * heads, 64)
+    pool = np.full((pages_in_use + 2, page_bytes // 2), 0x7FFF if case.format == "f16" else 0xFFFF, np.uint16)
+    table = np.full((n, table_width), -1, np.int32)
+    free = list(seed.permutation(pages_in_use + 2))
+    to_bits = (lambda x: x.astype(np.float16).view(np.uint16)) if case.format == "f16" else bf16_bits
+    for i, length in enumerate(case.lengths):
+        for slot in range(length):
+            if slot % case.page == 0:
+                table[i, slot // case.page] = free.pop()
+            page = pool[table[i, slot // case.page]]
+            for h in range(heads):
+                base, row = h * head_bytes // 2, slot % case.page
+                page[base + row * case.dim: base + (row + 1) * case.dim] = to_bits(k[new_offsets[i] + slot, h])
+                at = base + k_bytes // 2 + row * v_dim
+                page[at: at + v_dim] = to_bits(v[new_offsets[i] + slot, h])
+    lengths = np.array(case.lengths, np.int32)
+
+    run([compile_tool, folder / "f.mlir", "--emit=ptx", f"--target={target}", "-o", folder / "f.ptx"])
+    lanes = run([compile_tool, folder / "f.mlir", "--emit=vector", f"--target={target}"])
+    kernel = next(l for l in lanes.splitlines() if "func.func private @attention(" in l)
+    number = lambda name: int(kernel.split(f"{name} = ")[1].split(" ")[0].split(",")[0])
+    tokens = int(kernel.split("prefill_tokens = ")[1].split(",")[0])
+    team, staging = number("tile.team"), number("tile.staging")
+    spans = -(-max([1] + case.lengths) // SPLIT)
+    tiles = -(-max([0] + case.rows) // tokens)
+    units = max(spans, tiles)
+    parts = spans * n
+    nan = lambda *shape: np.full(shape, np.nan, np.float32)
+    batch = [("offsets", offsets, [n + 1]), ("sequences", sequences, [n]), ("positions", positions, [rows])]
+    cache = [("pages", pool.reshape(-1).view(np.uint8), [pool.nbytes]), ("table", table, [n, table_width]),
+             ("lengths", lengths, [n]), ("sealed", lengths, [n]), ("tails", np.zeros(64, np.uint8), [0]),
+             ("tail_table", np.full(n, -1, np.int32), [n])]
+    outs = [("out", nan(rows, heads * group, v_dim), [rows]), ("partial_out", nan(max(parts, 1), heads * group, v_dim), [parts]),
+            ("partial_lse", nan(max(parts, 1), heads * group), [parts])]
+    if case.lse:
+        outs.append(("lse", nan(rows, heads * group), [rows]))
+    grid = n * heads * units
+    results, report = launch(sim, folder / "f.ptx", "attention", target, grid, team, staging,
+                             [("query", q, [rows])] + batch + cache + outs, [name for name, _, _ in outs], folder)
+    out, lse = results[0], results[3] if case.lse else None
+    if spans > 1:
+        arrays = [("partial_out", results[1], [parts]), ("partial_lse", results[2], [parts])] + batch + cache
+        arrays.append(("out", out, [rows]))
+        if case.lse:
+            arrays.append(("lse", lse, [rows]))
+        merge = next(l for l in lanes.splitlines() if "func.func private @attention_merge(" in l)
+        merge_team = int(merge.split("tile.team = ")[1].split(" ")[0].split(",")[0])
+        merged, _ = launch(sim, folder / "f.ptx", "attention_merge", target, n * heads * group, merge_team, 0, arrays,
+                           ["out"] + (["lse"] if case.lse else []), folder)
+        out, lse = merged[0], merged[1] if case.lse else None
+    # f16: 11 bits of q, k, v and p each; bf16: 8.
+    bound = {"f16": 4e-3, "bf16": 3e-2}[case.format]
+    error = np.abs(out - expected).max(initial=0)
+    if not error <= bound:
+        where = np.argwhere(~(np.abs(out - expected) <= bound))
+        raise SystemExit(f"{case.name}: expects an error of at most {bound}, but got {error} at {len(where)} places, first "
+                         f"{where[:4].tolist()}")
+    if case.lse:
+        expected_lse = np.load(folder / "ref_lse.npy")
+        both = np.isneginf(lse) & np.isneginf(expected_lse)
+        lse_error = np.abs(np.where(both, 0, lse) - np.where(both, 0, expected_lse)).max(initial=0)
+        if not lse_error <= 4 * bound:
+            raise SystemExit(f"{case.name}: expects an error of the log-sum-exp of at most {4 * bound}, but got {lse_error}")
+    print(f"{case.name}: error {error:.2e}")
+
+
+def main():
+    tools, folder, target, wanted = sys.argv[1:4], Path(sys.argv[4]), sys.argv[5], sys.argv[6:]
+    cases = [case for case in CASES if not wanted or case.name in wanted]
+    if not cases:
+        raise SystemExit(f"expects cases among {[case.name for case in CASES]}, but got {wanted}")
+    for case in cases:
+        check(case, tools, folder, target)
+    print(f"{len(cases)} passed")
+
+
+main()
