@@ -17,8 +17,7 @@ module attributes {
         {scale = 1.0 : f32, causal, stat = #kvcache.stat<sum>}
         : (!kvcache.site<q>, !kvcache.site<cache>, !kvcache.batch) -> (!kvcache.site<out>, !kvcache.site<scores>)
     %c2 = kvcache.accumulate add %c1, %s at %b : !kvcache.site<cache>, !kvcache.site<scores>
-    %sum = "kvcache.score"(%c2, %b) {kind = #kvcache<score_kind plane>}
-        : (!kvcache.site<cache>, !kvcache.batch) -> !kvcache.site<scores>
+    %sum = kvcache.score plane %c2 at %b : (!kvcache.site<cache>, !kvcache.batch) -> !kvcache.site<scores>
     %c3 = kvcache.evict %c2 by %sum at %b
         {budget = #kvcache.param<"budget">, first = 0 : i64, last = #kvcache.param<"recent">}
         : !kvcache.site<cache>, !kvcache.site<scores>

@@ -16,7 +16,7 @@ module attributes {
     %o, %s = kvcache.attention %qr over %c1 at %b returns (out, stats)
         {scale = 1.0 : f32, causal, stat = #kvcache.stat<sum>, stat_rows = #kvcache.param<"window">}
         : (!kvcache.site<q>, !kvcache.site<cache>, !kvcache.batch) -> (!kvcache.site<out>, !kvcache.site<scores>)
-    %votes = kvcache.pool "max" %s {kernel = #kvcache.param<"kernel">} : !kvcache.site<scores>
+    %votes = kvcache.pool max %s {kernel = #kvcache.param<"kernel">} : !kvcache.site<scores>
     %c2 = kvcache.evict %c1 by %votes at %b
         {budget = #kvcache.param<"budget">, first = 0 : i64, last = #kvcache.param<"window">}
         : !kvcache.site<cache>, !kvcache.site<scores>

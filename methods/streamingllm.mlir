@@ -17,8 +17,7 @@ module attributes {
     %o = kvcache.attention %qr over %c1 at %b
         {scale = 1.0 : f32, causal, window = #kvcache.param<"recent">, sinks = #kvcache.param<"sinks">}
         : (!kvcache.site<q>, !kvcache.site<cache>, !kvcache.batch) -> !kvcache.site<out>
-    %any = "kvcache.score"(%c1, %b) {kind = #kvcache<score_kind plane>}
-        : (!kvcache.site<cache>, !kvcache.batch) -> !kvcache.site<scores>
+    %any = kvcache.score plane %c1 at %b : (!kvcache.site<cache>, !kvcache.batch) -> !kvcache.site<scores>
     %c2 = kvcache.evict %c1 by %any at %b
         {budget = #kvcache.param<"budget">, first = #kvcache.param<"sinks">, last = #kvcache.param<"recent">}
         : !kvcache.site<cache>, !kvcache.site<scores>

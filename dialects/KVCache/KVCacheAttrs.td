@@ -17,14 +17,16 @@ def KVCache_FormatAttr : KVCache_Attr<"Format", "format"> {
     `f32`, `f16`, `bf16`, or integer codes with a scale (and a zero when asymmetric) for each group:
     `int4`, `int8<group = 64>`, `int2<axis = channel, symmetric, scale = bf16>`. Rows of the table in
     `lib/Dialect/KVCache/IR/Formats.cpp` are the names; docs/spec/formats.md defines the bits.
-    Defaults of the integer formats: `group = 32`, `axis = token`, asymmetric, `scale = f16`.
+    Defaults of the integer formats: `group = 32`, `axis = token`, asymmetric, `scale = f16`. `hadamard`: the vector is
+    multiplied by the normalised Hadamard matrix of its size before it is encoded, and again after it was decoded.
   }];
   let parameters = (ins
     StringRefParameter<"keyword of the row in the table of formats">:$name,
     "int64_t":$group,
     "::kvc::kvcache::Axis":$axis,
     "bool":$symmetric,
-    "::mlir::Type":$scale
+    "::mlir::Type":$scale,
+    "bool":$hadamard
   );
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
@@ -87,6 +89,17 @@ def KVCache_IntAttr : Attr<
              CPred<"::llvm::cast<::mlir::IntegerAttr>($_self).getType().isInteger(64)">]>,
         CPred<"::llvm::isa<::kvc::kvcache::ParamAttr>($_self)">]>,
     "64-bit integer or method parameter"> {
+  let storageType = "::mlir::Attribute";
+  let returnType = "::mlir::Attribute";
+  let convertFromStorage = "$_self";
+}
+
+// A number, or a method's parameter in its place.
+def KVCache_FloatAttr : Attr<
+    Or<[And<[CPred<"::llvm::isa<::mlir::FloatAttr>($_self)">,
+             CPred<"::llvm::cast<::mlir::FloatAttr>($_self).getType().isF32()">]>,
+        CPred<"::llvm::isa<::kvc::kvcache::ParamAttr>($_self)">]>,
+    "32-bit float or method parameter"> {
   let storageType = "::mlir::Attribute";
   let returnType = "::mlir::Attribute";
   let convertFromStorage = "$_self";

@@ -42,7 +42,10 @@ def KVCache_ResultArrayAttr : TypedArrayAttrBase<KVCache_ResultAttr, "array of a
 def KVCache_Stat : KVCache_Enum<"Stat", "how attention probabilities are reduced over rows and the heads of a group", [
   I32EnumAttrCase<"Sum", 0, "sum">,     // sum of probabilities
   I32EnumAttrCase<"Max", 1, "max">,     // largest probability
-  I32EnumAttrCase<"Count", 2, "count">  // how many rows gave more than 1 / (number of visible keys)
+  I32EnumAttrCase<"Count", 2, "count">, // how many rows gave more than 1 / (number of visible keys)
+  I32EnumAttrCase<"Mean", 3, "mean">,   // sum divided by the number of rows that see the slot
+  I32EnumAttrCase<"Decay", 4, "decay">, // sum in which a row weighs stat_decay to the number of later rows
+  I32EnumAttrCase<"Hits", 5, "hits">    // how many rows gave more than stat_threshold
 ]>;
 def KVCache_StatAttr : KVCache_DictAttr<KVCache_Stat, "stat">;
 
@@ -56,7 +59,8 @@ def KVCache_ScoreKind : KVCache_Enum<"ScoreKind", "where a score comes from", [
   I32EnumAttrCase<"Bound", 0, "bound">,       // per page: sum over channels of max(q min, q max)
   I32EnumAttrCase<"Dot", 1, "dot">,           // per token: q . k
   I32EnumAttrCase<"KeyNorm", 2, "key_norm">,  // per token: L2 norm of the stored key
-  I32EnumAttrCase<"Plane", 3, "plane">        // per token: the cache's score plane
+  I32EnumAttrCase<"Plane", 3, "plane">,       // per token: the cache's score plane
+  I32EnumAttrCase<"Mean", 4, "mean">          // per page: q . (mean of the page's keys)
 ]>;
 def KVCache_ScoreKindAttr : KVCache_KeywordAttr<KVCache_ScoreKind, "score_kind">;
 

@@ -54,6 +54,20 @@ def KVCache_WeightOp : KVCache_PureOp<"weight"> {
   let hasVerifier = 1;
 }
 
+def KVCache_ParameterOp : KVCache_PureOp<"parameter"> {
+  let summary = "in a method: the value of a parameter";
+  let description = [{
+    The value of a parameter of the method that it stands in; a constant once the method is spliced into a graph.
+    ```mlir
+    %alpha = kvcache.parameter "alpha" : f32
+    ```
+  }];
+  let arguments = (ins KVCache_ParamAttr:$param);
+  let results = (outs AnyTypeOf<[F32, I64]>:$result);
+  let assemblyFormat = "custom<ParamName>($param) attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def KVCache_RopeOp : KVCache_ValueOp<"rope", [AllTypesMatch<["input", "result"]>, KVCache_Reify]> {
   let summary = "rotates rows by their positions";
   let description = [{
@@ -64,7 +78,7 @@ def KVCache_RopeOp : KVCache_ValueOp<"rope", [AllTypesMatch<["input", "result"]>
   }];
   let arguments = (ins KVCache_Rows:$input, KVCache_BatchType:$batch, KVCache_RopeAttr:$rope);
   let results = (outs KVCache_Rows:$result);
-  let assemblyFormat = "$input `at` $batch `by` $rope attr-dict `:` type($input)";
+  let assemblyFormat = "$input `at` $batch `by` custom<Rope>($rope) attr-dict `:` type($input)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -111,7 +125,7 @@ def KVCache_AppendOp : KVCache_UpdateOp<"append"> {
   let arguments = (ins KVCache_Cache:$cache, KVCache_Rows:$key, KVCache_Rows:$value, KVCache_BatchType:$batch,
                        OptionalAttr<KVCache_RopeAttr>:$rope);
   let assemblyFormat = [{
-    $cache `,` $key `,` $value `at` $batch (`by` $rope^)? attr-dict `:` type($cache) `,` type($key) `,` type($value)
+    $cache `,` $key `,` $value `at` $batch (`by` custom<Rope>($rope)^)? attr-dict `:` type($cache) `,` type($key) `,` type($value)
   }];
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -146,6 +160,53 @@ def KVCache_EvictOp : KVCache_UpdateOp<"evict"> {
   let hasVerifier = 1;
 }
 
+def KVCache_MergeSlotsOp : KVCache_UpdateOp<"merge_slots"> {
+  let summary = "keeps the selected slots and merges every other into the one that it is most like";
+  let description = [{
+    Keeps the selected slots and merges every other slot into the kept one whose stored key has the highest cosine similarity
+    to its own. A kept slot becomes the mean of itself and what is merged into it, weighted by `weights`. Slots whose
+    similarity stays below `min_similarity` are dropped.
+    ```mlir
+    %c1 = kvcache.merge_slots %c0 keep %s weighted %w at %batch {min_similarity = 0.5 : f32}
+        : !kv, !kvcache.selection<token>, tensor<?x8x?xf32>
+    ```
+  }];
+  let arguments = (ins KVCache_Cache:$cache, KVCache_SelectionType:$keep, KVCache_Scores:$weights,
+                       KVCache_BatchType:$batch, OptionalAttr<KVCache_FloatAttr>:$min_similarity);
+  let assemblyFormat = [{
+    $cache `keep` $keep `weighted` $weights `at` $batch attr-dict `:` type($cache) `,` qualified(type($keep)) `,`
+    type($weights)
+  }];
+  let hasVerifier = 1;
+}
+
+def KVCache_CommitOp : KVCache_UpdateOp<"commit"> {
+  let summary = "keeps the accepted rows of a speculated tree";
+  let description = [{
+    Drops, of the newest slots of every table, one for each row of the batch's entry, those whose row was not accepted. The
+    accepted ones move together in slot order; older slots stay.
+    ```mlir
+    %c1 = kvcache.commit %c0 accept %accepted at %batch : !kv, tensor<?xi8>
+    ```
+  }];
+  let arguments = (ins KVCache_Cache:$cache, KVCache_RowMask:$accepted, KVCache_BatchType:$batch);
+  let assemblyFormat = "$cache `accept` $accepted `at` $batch attr-dict `:` type($cache) `,` type($accepted)";
+  let hasVerifier = 1;
+}
+
+def KVCache_FetchOp : KVCache_UpdateOp<"fetch"> {
+  let summary = "brings selected pages or slots to the memory that attention reads";
+  let description = [{
+    Brings the selected pages or slots from a slower tier to the memory that attention reads; the contents of the cache stay
+    as they are.
+    ```mlir
+    %c1 = kvcache.fetch %c0 of %pages at %batch : !kv, !kvcache.selection<page>
+    ```
+  }];
+  let arguments = (ins KVCache_Cache:$cache, KVCache_SelectionType:$selection, KVCache_BatchType:$batch);
+  let assemblyFormat = "$cache `of` $selection `at` $batch attr-dict `:` type($cache) `,` qualified(type($selection))";
+}
+
 def KVCache_RebaseOp : KVCache_UpdateOp<"rebase"> {
   let summary = "moves keys to new positions: each slot's position becomes its index";
   let description = [{
@@ -155,7 +216,7 @@ def KVCache_RebaseOp : KVCache_UpdateOp<"rebase"> {
     ```
   }];
   let arguments = (ins KVCache_Cache:$cache, KVCache_BatchType:$batch, KVCache_RopeAttr:$rope);
-  let assemblyFormat = "$cache `at` $batch `by` $rope attr-dict `:` type($cache)";
+  let assemblyFormat = "$cache `at` $batch `by` custom<Rope>($rope) attr-dict `:` type($cache)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -164,14 +225,14 @@ def KVCache_AccumulateOp : KVCache_UpdateOp<"accumulate"> {
   let summary = "folds statistics of attention into the cache's score plane";
   let description = [{
     Folds one number for each slot into the cache's score plane. `add`: score + x; `decay`: decay * score + x; `max`: the
-    larger of score and x; `replace`: x.
+    larger of score and x; `replace`: x. `decay` is a number or a parameter.
     ```mlir
     %c1 = kvcache.accumulate add %c0, %stats at %batch : !kv, tensor<?x8x?xf32>
     ```
   }];
   let arguments = (ins KVCache_UpdateAttr:$update, KVCache_Cache:$cache, KVCache_Scores:$stats, KVCache_BatchType:$batch,
-                       DefaultValuedAttr<F32Attr, "1.0f">:$decay);
-  let assemblyFormat = "$update $cache `,` $stats `at` $batch attr-dict `:` type($cache) `,` type($stats)";
+                       OptionalAttr<KVCache_FloatAttr>:$decay);
+  let assemblyFormat = "`` $update $cache `,` $stats `at` $batch attr-dict `:` type($cache) `,` type($stats)";
   let hasVerifier = 1;
 }
 
@@ -270,7 +331,8 @@ def KVCache_AttentionOp : KVCache_ValueOp<"attention", [
     position is below `sinks`. `tree_mask[row, j]`: whether the row sees the j-th row of its own entry (for slots of this step).
     The score region gets (score, batch entry, query head, query position, key position, captures) and yields the new score.
     `sink_logits[h]` joins the softmax denominator of head h. A row that sees nothing gives out = 0 and lse = -inf.
-    `stats` are reduced over the last `stat_rows` rows of each entry (0: all) and the query heads of a KV head.
+    `stats` are reduced over the last `stat_rows` rows of each entry (0: all), of these every `stat_stride`-th counted from
+    the last (default 1), and the query heads of a KV head.
   }];
   let arguments = (ins
     KVCache_Rows:$query,
@@ -287,7 +349,10 @@ def KVCache_AttentionOp : KVCache_ValueOp<"attention", [
     OptionalAttr<DenseI64ArrayAttr>:$selected_segments,
     OptionalAttr<KVCache_ResultArrayAttr>:$returns,
     OptionalAttr<KVCache_StatAttr>:$stat,
-    OptionalAttr<KVCache_IntAttr>:$stat_rows
+    OptionalAttr<KVCache_IntAttr>:$stat_rows,
+    OptionalAttr<KVCache_IntAttr>:$stat_stride,
+    OptionalAttr<KVCache_FloatAttr>:$stat_decay,
+    OptionalAttr<KVCache_FloatAttr>:$stat_threshold
   );
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region MaxSizedRegion<1>:$score);
@@ -327,7 +392,7 @@ def KVCache_AttendOp : KVCache_ValueOp<"attend", [AllTypesMatch<["cache", "resul
                        OptionalAttr<KVCache_RopeAttr>:$rope, OptionalAttr<KVCache_IntAttr>:$window);
   let results = (outs KVCache_Rows:$out, KVCache_Cache:$result);
   let assemblyFormat = [{
-    $query `,` $key `,` $value `with` $cache `at` $batch (`by` $rope^)? attr-dict `:`
+    $query `,` $key `,` $value `with` $cache `at` $batch (`by` custom<Rope>($rope)^)? attr-dict `:`
     type($query) `,` type($key) `,` type($value) `,` type($cache) `->` type($out)
   }];
   let hasVerifier = 1;
@@ -338,7 +403,7 @@ def KVCache_ScoreOp : KVCache_ValueOp<"score", [KVCache_Reify]> {
   let description = [{
     Gives every page or slot of every entry and KV head a number, the higher the more it matters. `bound`: for each page, sum over channels of max(q min, q max) from the min/max summaries, the largest over the rows of the
     entry and the query heads of the group; `dot`: for each slot q . k, likewise; `key_norm`: the norm of the stored key;
-    `plane`: the score plane. Entries past a table's end are -inf.
+    `plane`: the score plane; `mean`: for each page, q . (mean of its keys), likewise. Entries past a table's end are -inf.
     ```mlir
     %s = kvcache.score bound %q, %c at %batch : (tensor<?x32x128xf32>, !kv, !kvcache.batch) -> tensor<?x8x?xf32>
     ```
@@ -347,7 +412,7 @@ def KVCache_ScoreOp : KVCache_ValueOp<"score", [KVCache_Reify]> {
                        KVCache_BatchType:$batch);
   let results = (outs KVCache_Scores:$result);
   let assemblyFormat = [{
-    $kind custom<ScoreOperands>($query, $cache) `at` $batch attr-dict `:` functional-type(operands, results)
+    `` $kind custom<ScoreOperands>($query, $cache) `at` $batch attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -382,9 +447,51 @@ def KVCache_TopKOp : KVCache_ValueOp<"topk"> {
                        KVCache_IntAttr:$k, KVCache_IntAttr:$first, KVCache_IntAttr:$last);
   let results = (outs KVCache_SelectionType:$result);
   let assemblyFormat = [{
-    $unit $scores `,` $cache `at` $batch attr-dict `:` type($scores) `,` type($cache) `->` qualified(type($result))
+    `` $unit $scores `,` $cache `at` $batch attr-dict `:` type($scores) `,` type($cache) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
+}
+
+def KVCache_ThresholdOp : KVCache_ValueOp<"threshold"> {
+  let summary = "selects the pages or slots whose score reaches a value";
+  let description = [{
+    Selects units for every entry and KV head, in ascending order: the `first` first, the `last` last and, of the others, all
+    whose score is at least `value`.
+    ```mlir
+    %sel = kvcache.threshold token %s, %c at %batch {value = 0.01 : f32, first = 4, last = 32}
+        : tensor<?x8x?xf32>, !kv -> !kvcache.selection<token>
+    ```
+  }];
+  let arguments = (ins KVCache_UnitAttr:$unit, KVCache_Scores:$scores, KVCache_Cache:$cache, KVCache_BatchType:$batch,
+                       KVCache_FloatAttr:$value, KVCache_IntAttr:$first, KVCache_IntAttr:$last);
+  let results = (outs KVCache_SelectionType:$result);
+  let assemblyFormat = [{
+    `` $unit $scores `,` $cache `at` $batch attr-dict `:` type($scores) `,` type($cache) `->` qualified(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def KVCache_MapScoresOp : KVCache_ValueOp<"map_scores", [
+    IsolatedFromAbove, // map_scores_c6
+    KVCache_Reify]> {
+  let summary = "computes scores from scores, element by element";
+  let description = [{
+    Computes every score of the result from the scores at the same place of the operands, by a region over scalars. Where an
+    operand holds -inf (past a table's end) the result is -inf.
+    ```mlir
+    %z = kvcache.map_scores %x, %y {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.subf %a, %b : f32
+      kvcache.yield %s
+    } : tensor<?x8x?xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<KVCache_Scores>:$inputs);
+  let results = (outs KVCache_Scores:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def KVCache_MergeStatesOp : KVCache_ValueOp<"merge_states", [KVCache_Reify]> {
@@ -414,7 +521,7 @@ def KVCache_ExportOp : KVCache_ValueOp<"export", [KVCache_Reify]> {
   let arguments = (ins KVCache_PlaneAttr:$plane, KVCache_Cache:$cache, KVCache_BatchType:$batch,
                        KVCache_DenseLayoutAttr:$layout);
   let results = (outs KVCache_Keys:$result);
-  let assemblyFormat = "$plane $cache `at` $batch attr-dict `:` type($cache) `->` type($result)";
+  let assemblyFormat = "`` $plane $cache `at` $batch attr-dict `:` type($cache) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -440,10 +547,10 @@ def KVCache_ImportOp : KVCache_UpdateOp<"import"> {
 // Score regions
 //===----------------------------------------------------------------------===//
 
-def KVCache_YieldOp : KVCache_Op<"yield", [Pure, Terminator, ParentOneOf<["AttentionOp", "OnlineAttentionOp"]>]> {
-  let summary = "ends a score region with the new score";
+def KVCache_YieldOp : KVCache_Op<"yield", [Pure, Terminator, ParentOneOf<["AttentionOp", "OnlineAttentionOp", "MapScoresOp"]>]> {
+  let summary = "ends a region over scores with the new score";
   let description = [{
-    The single operand is the score that enters the softmax.
+    The single operand is the new score: of an attention, the one that enters the softmax.
     ```mlir
     kvcache.yield %t
     ```

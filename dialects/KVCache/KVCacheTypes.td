@@ -20,14 +20,14 @@ def KVCache_CacheType : KVCache_Type<"Cache", "cache"> {
     | `heads` | KV heads | |
     | `dim`, `v_dim` | channels of a key, of a value | `v_dim = dim` |
     | `page` | slots of a page | |
-    | `k`, `v` | storage formats | |
+    | `k`, `v` | storage formats; `v = alias<from = N>`: a value is `v_dim` channels of the stored key, from channel N on | |
     | `residual` | newest tokens kept exact beside the packed pages | 0 |
     | `tail` | type of the exact tokens | f16 |
     | `positions` | `implicit` (a slot's index) or `stored` | implicit |
     | `tables` | `per_sequence` or `per_head` | per_sequence |
     | `window`, `sinks` | ring: slots beyond `sinks` are reused after `window` tokens (0: no ring) | 0 |
     | `rope` | keys are stored unrotated and rotated when loaded | none |
-    | `planes` | metadata: `minmax` per page, `score` and `norm` per slot | none |
+    | `planes` | metadata: `minmax` and `mean` per page, `score` and `norm` per slot | none |
   }];
   let parameters = (ins
     "int64_t":$heads, "int64_t":$kDim, "int64_t":$vDim, "int64_t":$page,
@@ -36,7 +36,8 @@ def KVCache_CacheType : KVCache_Type<"Cache", "cache"> {
     "bool":$storedPositions, "bool":$perHead,
     "int64_t":$window, "int64_t":$sinks,
     "::kvc::kvcache::RopeAttr":$rope,
-    "bool":$minmaxPlane, "bool":$scorePlane, "bool":$normPlane
+    "bool":$minmaxPlane, "bool":$scorePlane, "bool":$normPlane, "bool":$meanPlane,
+    "int64_t":$valueFrom
   );
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
@@ -47,6 +48,10 @@ def KVCache_CacheType : KVCache_Type<"Cache", "cache"> {
     int64_t getTailSlots() const;
     bool hasTail() const { return getTailSlots() != 0; }
     bool isRing() const { return getWindow() != 0; }
+    /// Values are channels of the stored keys, from channel getValueFrom() (else -1) on; getV() is then getK().
+    bool aliasesValues() const { return getValueFrom() >= 0; }
+    /// A field, in its assembly, that parses and verifies but that nothing carries out yet; empty when there is none.
+    ::llvm::StringRef getUnsupportedField() const;
     /// Tables of one sequence.
     int64_t getTablesPerSequence() const { return getPerHead() ? getHeads() : 1; }
     FormatAttr getFormat(Plane plane) const { return plane == Plane::K ? getK() : getV(); }
@@ -98,6 +103,7 @@ def KVCache_Scores : KVCache_Dense<3, F32, [KVCache_SiteOf<"Scores">],
 def KVCache_Keys : KVCache_Dense<4, F32, [], "4D tensor of f32 (entries, slots, heads, channels)">;
 def KVCache_Lengths : KVCache_Dense<1, I32, [], "1D tensor of i32 (entries)">;
 def KVCache_TreeMask : KVCache_Dense<2, I8, [], "2D tensor of i8 (rows x rows of an entry)">;
+def KVCache_RowMask : KVCache_Dense<1, I8, [], "1D tensor of i8 (rows)">;
 def KVCache_SinkLogits : KVCache_Dense<1, F32, [], "1D tensor of f32 (query heads)">;
 // The softmax state: values only, as no op changes it in place.
 def KVCache_Acc : TensorRankOf<[F32], [3]>; // rows x heads x value channels

@@ -40,13 +40,15 @@ struct Fields {
       : heads(type.getHeads()), kDim(type.getKDim()), vDim(type.getVDim()), page(type.getPage()), k(type.getK()),
         v(type.getV()), residual(type.getResidual()), tail(type.getTail()), stored(type.getStoredPositions()),
         perHead(type.getPerHead()), window(type.getWindow()), sinks(type.getSinks()), rope(type.getRope()),
-        minmax(type.getMinmaxPlane()), score(type.getScorePlane()), norm(type.getNormPlane()) {}
+        minmax(type.getMinmaxPlane()), score(type.getScorePlane()), norm(type.getNormPlane()),
+        mean(type.getMeanPlane()), valueFrom(type.getValueFrom()) {}
 
   /// The type; null when the fields do not fit together.
   CacheType get(MLIRContext *context) const {
     ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
     return CacheType::getChecked([&] { return emitError(UnknownLoc::get(context)); }, context, heads, kDim, vDim, page,
-                                 k, v, residual, tail, stored, perHead, window, sinks, rope, minmax, score, norm);
+                                 k, valueFrom < 0 ? v : k, residual, tail, stored, perHead, window, sinks, rope, minmax,
+                                 score, norm, mean, valueFrom);
   }
 
   int64_t heads, kDim, vDim, page;
@@ -56,7 +58,8 @@ struct Fields {
   bool stored, perHead;
   int64_t window, sinks;
   RopeAttr rope;
-  bool minmax, score, norm;
+  bool minmax, score, norm, mean;
+  int64_t valueFrom;
 };
 } // namespace
 
@@ -75,6 +78,8 @@ static constexpr void (*simplifications[])(Fields &) = {
     [](Fields &f) { f.minmax = false; },
     [](Fields &f) { f.score = false; },
     [](Fields &f) { f.norm = false; },
+    [](Fields &f) { f.mean = false; },
+    [](Fields &f) { f.valueFrom = -1; },
     [](Fields &f) { f.page = 1; },
     [](Fields &f) { f.page = std::max<int64_t>(f.page / 2, 1); },
 };

@@ -18,9 +18,7 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 // Checks
 //===----------------------------------------------------------------------===//
 
-/// Slots or pages that scores and selections of the table with that KV head speak of. Of a cache with a tail only pages
-/// with sealed slots count: attention over selected pages sees all of the tail.
-static int64_t unitsOf(const Cache &cache, Unit unit, int64_t sequence, int64_t head) {
+int64_t reference::unitsOf(const Cache &cache, Unit unit, int64_t sequence, int64_t head) {
   const Table &table = cache.table(sequence, head);
   return unit == Unit::Token ? table.length() : cache.pagesOf(table.sealed);
 }
@@ -318,7 +316,11 @@ static LogicalResult evalAttention(Evaluator &evaluator, AttentionOp op, Operand
   Tensor out = Tensor::filled({batch.rows(), queryHeads, vDim}, 0.0);
   Tensor lse = Tensor::filled({batch.rows(), queryHeads}, -infinity);
   std::optional<Tensor> stats;
-  const int64_t kvHeads = caches[0]->type.getHeads(), statRows = getIntOr(op.getStatRowsAttr(), 0);
+  const int64_t kvHeads = caches[0]->type.getHeads(), statRows = getIntOr(op.getStatRowsAttr(), 0),
+                statStride = getIntOr(op.getStatStrideAttr(), 1);
+  const double statDecay = getFloatOr(op.getStatDecayAttr(), 1),
+               statThreshold = getFloatOr(op.getStatThresholdAttr(), 0);
+  Tensor seen; // by how many counted rows, for the mean
   if (mlir::Value value = op.getStats()) {
     FailureOr<int64_t> slots =
         extentOf(op, cast<RankedTensorType>(value.getType()).getDimSize(2), *caches[0], batch, Unit::Token);
@@ -327,6 +329,7 @@ static LogicalResult evalAttention(Evaluator &evaluator, AttentionOp op, Operand
     }
     // Past a table's end: -inf, as in scores.
     stats = Tensor::filled({batch.entries(), kvHeads, *slots}, -infinity);
+    seen = Tensor::filled(stats->shape, 0.0);
     for (int64_t entry = 0; entry < batch.entries(); ++entry) {
       for (int64_t head = 0; head < kvHeads; ++head) {
         for (int64_t slot = 0; slot < caches[0]->table(batch.sequences[entry], head).length(); ++slot) {
@@ -361,7 +364,8 @@ static LogicalResult evalAttention(Evaluator &evaluator, AttentionOp op, Operand
     }
     lse.at({row.index, row.head}) = top + std::log(denominator);
 
-    const bool counted = stats && (statRows == 0 || batch.queryOffsets[row.entry + 1] - row.index <= statRows);
+    const int64_t later = batch.queryOffsets[row.entry + 1] - 1 - row.index; // rows of the entry after this one
+    const bool counted = stats && (statRows == 0 || later < statRows) && later % statStride == 0;
     for (const Visible &v : visible) {
       const double p = std::exp(v.score - top) / denominator;
       ArrayRef<double> value = valueOf(site, *caches[v.segment], row, v.slot);
@@ -380,6 +384,16 @@ static LogicalResult evalAttention(Evaluator &evaluator, AttentionOp op, Operand
         case Stat::Count:
           stat += p > 1.0 / static_cast<double>(visible.size());
           break;
+        case Stat::Mean:
+          stat += p;
+          seen.at({row.entry, row.head / (queryHeads / kvHeads), v.slot}) += 1;
+          break;
+        case Stat::Decay:
+          stat += std::pow(statDecay, static_cast<double>(later)) * p;
+          break;
+        case Stat::Hits:
+          stat += p > statThreshold;
+          break;
         }
       }
     }
@@ -387,6 +401,11 @@ static LogicalResult evalAttention(Evaluator &evaluator, AttentionOp op, Operand
   });
   if (failed(done)) {
     return failure();
+  }
+  if (stats && *op.getStat() == Stat::Mean) {
+    for (auto [stat, count] : llvm::zip_equal(stats->floats, seen.floats)) {
+      stat = count == 0 ? stat : stat / count;
+    }
   }
   for (mlir::Value result : op.getResults()) {
     if (result == op.getOut()) {
@@ -538,7 +557,8 @@ static LogicalResult evalScore(Evaluator &evaluator, ScoreOp op, Operands operan
   if (failed(checkBatch(op, batch, query, &cache))) {
     return failure();
   }
-  const Unit unit = op.getKind() == ScoreKind::Bound ? Unit::Page : Unit::Token;
+  const bool ofPages = op.getKind() == ScoreKind::Bound || op.getKind() == ScoreKind::Mean;
+  const Unit unit = ofPages ? Unit::Page : Unit::Token;
   FailureOr<int64_t> extent =
       extentOf(op, cast<RankedTensorType>(op.getResult().getType()).getDimSize(2), cache, batch, unit);
   const int64_t kvHeads = cache.type.getHeads(), dim = cache.type.getKDim();
@@ -578,6 +598,17 @@ static LogicalResult evalScore(Evaluator &evaluator, ScoreOp op, Operands operan
         case ScoreKind::Dot: {
           SmallVector<double> key = loadKey(cache, table, i, inTable);
           score = largest([&](ArrayRef<double> q) { return dot(q, key); });
+          break;
+        }
+        case ScoreKind::Mean: {
+          const int64_t begin = i * cache.type.getPage(), end = std::min(begin + cache.type.getPage(), table.length());
+          SmallVector<double> mean(dim, 0.0);
+          for (int64_t slot = begin; slot < end; ++slot) {
+            for (int64_t c = 0; c < dim; ++c) {
+              mean[c] += table.slots[slot].key[inTable * dim + c] / static_cast<double>(end - begin);
+            }
+          }
+          score = largest([&](ArrayRef<double> q) { return dot(q, mean); });
           break;
         }
         case ScoreKind::KeyNorm:

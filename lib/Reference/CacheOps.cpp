@@ -329,6 +329,168 @@ static LogicalResult evalEvict(EvictOp op, Operands operands, Results &results) 
   return dropped;
 }
 
+/// The cosine of the angle between two vectors; 0 when one of them is 0.
+static double cosine(ArrayRef<double> a, ArrayRef<double> b) {
+  double product = 0, squaresA = 0, squaresB = 0;
+  for (auto [x, y] : llvm::zip_equal(a, b)) {
+    product += x * y;
+    squaresA += x * x;
+    squaresB += y * y;
+  }
+  return squaresA == 0 || squaresB == 0 ? 0 : product / std::sqrt(squaresA * squaresB);
+}
+
+/// Replaces the kept slots of one table (that of one KV head) by weighted means of themselves and the others.
+static LogicalResult mergeIntoKept(MergeSlotsOp op, const Cache &cache, Table &table, ArrayRef<int64_t> keep,
+                                   ArrayRef<double> weights) {
+  const double least = getFloatOr(op.getMinSimilarityAttr(), -1);
+  // The slots that a kept one is the mean of, itself first.
+  std::vector<SmallVector<int64_t>> members(keep.size());
+  for (auto [into, slot] : llvm::enumerate(keep)) {
+    members[into].push_back(slot);
+  }
+  for (int64_t slot = 0; slot < table.length(); ++slot) {
+    if (llvm::is_contained(keep, slot)) {
+      continue;
+    }
+    std::optional<size_t> best;
+    double top = -std::numeric_limits<double>::infinity();
+    for (auto [into, kept] : llvm::enumerate(keep)) {
+      const double similarity = cosine(table.slots[slot].key, table.slots[kept].key);
+      if (similarity >= least && similarity > top) {
+        best = into;
+        top = similarity;
+      }
+    }
+    if (best) {
+      members[*best].push_back(slot);
+    }
+  }
+  const std::vector<Slot> before = table.slots;
+  for (auto [into, kept] : llvm::enumerate(keep)) {
+    if (members[into].size() == 1) {
+      continue;
+    }
+    double total = 0;
+    for (int64_t member : members[into]) {
+      if (!(weights[member] >= 0)) {
+        return op.emitOpError() << "expects weights of at least 0, but got " << weights[member] << " for slot "
+                                << member;
+      }
+      total += weights[member];
+    }
+    if (total == 0) {
+      return op.emitOpError() << "expects weights above 0 among slots that are merged, but got none for slot " << kept;
+    }
+    Slot &slot = table.slots[kept];
+    for (auto field : {&Slot::key, &Slot::value}) {
+      for (size_t c = 0; c < (slot.*field).size(); ++c) {
+        double sum = 0;
+        for (int64_t member : members[into]) {
+          sum += weights[member] * (before[member].*field)[c];
+        }
+        (slot.*field)[c] = sum / total;
+      }
+    }
+    double squares = 0, score = 0;
+    for (double x : slot.key) {
+      squares += x * x;
+    }
+    for (int64_t member : members[into]) {
+      score += before[member].score[0];
+    }
+    slot.norm[0] = std::sqrt(squares);
+    slot.score[0] = score;
+    roundToTail(cache.type, slot.key);
+    roundToTail(cache.type, slot.value);
+    if (kept < table.sealed) {
+      storeSlots(cache.type, table, kept, kept + 1);
+    }
+  }
+  return success();
+}
+
+static LogicalResult evalMergeSlots(MergeSlotsOp op, Operands operands, Results &results) {
+  Cache cache = operands[0].asCache();
+  const Selection &selection = operands[1].asSelection();
+  const Tensor &weights = operands[2].asTensor();
+  const Batch &batch = operands[3].asBatch();
+  if (failed(checkBatch(op, batch, nullptr, &cache)) || failed(checkSelection(op, selection, batch, cache)) ||
+      failed(checkScores(op, weights, batch, cache, Unit::Token))) {
+    return failure();
+  }
+  LogicalResult merged = forEachTable(cache, batch, [&](int64_t entry, Table &table, int64_t head) -> LogicalResult {
+    ArrayRef<int64_t> keep = selection.lists[entry * selection.heads + head];
+    ArrayRef<double> row =
+        ArrayRef(weights.floats).slice((entry * weights.shape[1] + head) * weights.shape[2], table.length());
+    if (failed(mergeIntoKept(op, cache, table, keep, row))) {
+      return failure();
+    }
+    keepSlots(cache, table, keep);
+    return success();
+  });
+  results.push_back(std::move(cache));
+  return merged;
+}
+
+static LogicalResult evalCommit(CommitOp op, Operands operands, Results &results) {
+  Cache cache = operands[0].asCache();
+  const Tensor &accepted = operands[1].asTensor();
+  const Batch &batch = operands[2].asBatch();
+  if (failed(checkBatch(op, batch, nullptr, &cache))) {
+    return failure();
+  }
+  if (accepted.shape[0] != batch.rows()) {
+    return op.emitOpError() << "expects accepted of the " << batch.rows() << " rows of the batch, but got "
+                            << accepted.shape[0];
+  }
+  LogicalResult kept = forEachTable(cache, batch, [&](int64_t entry, Table &table, int64_t) -> LogicalResult {
+    const int64_t rows = batch.rowsOf(entry), old = table.length() - rows, group = cache.type.getSealGroup();
+    if (old < 0) {
+      return op.emitOpError() << "expects a slot for each of the " << rows << " rows of an entry, but got a table of "
+                              << table.length();
+    }
+    SmallVector<int64_t> keep = llvm::to_vector(llvm::seq<int64_t>(0, old));
+    for (int64_t row = 0; row < rows; ++row) {
+      if (accepted.ints[batch.queryOffsets[entry] + row]) {
+        keep.push_back(old + row);
+      }
+    }
+    if (static_cast<int64_t>(keep.size()) == table.length()) {
+      return success();
+    }
+    if (group > 1 && table.sealed > old) {
+      // A sealed group that loses slots goes back to the tail with the values it decodes to.
+      const int64_t sealed = old / group * group;
+      for (int64_t slot = sealed; slot < table.sealed; ++slot) {
+        roundToTail(cache.type, table.slots[slot].key);
+        roundToTail(cache.type, table.slots[slot].value);
+      }
+      table.sealed = sealed;
+    }
+    keepSlots(cache, table, keep);
+    if (!cache.type.getStoredPositions()) {
+      for (int64_t slot = old; slot < table.length(); ++slot) {
+        table.slots[slot].position = slot;
+      }
+    }
+    return success();
+  });
+  results.push_back(std::move(cache));
+  return kept;
+}
+
+static LogicalResult evalFetch(FetchOp op, Operands operands, Results &results) {
+  const Cache &cache = operands[0].asCache();
+  const Selection &selection = operands[1].asSelection();
+  const Batch &batch = operands[2].asBatch();
+  if (failed(checkBatch(op, batch, nullptr, &cache)) || failed(checkSelection(op, selection, batch, cache))) {
+    return failure();
+  }
+  results.push_back(operands[0]); // where pages lie is no part of a cache's value
+  return success();
+}
+
 static LogicalResult evalTruncate(TruncateOp op, Operands operands, Results &results) {
   Cache cache = operands[0].asCache();
   const Tensor &lengths = operands[1].asTensor();
@@ -410,7 +572,7 @@ static LogicalResult evalAccumulate(AccumulateOp op, Operands operands, Results 
   if (failed(checkBatch(op, batch, nullptr, &cache)) || failed(checkScores(op, stats, batch, cache, Unit::Token))) {
     return failure();
   }
-  const double decay = op.getDecay().convertToFloat();
+  const double decay = getFloatOr(op.getDecayAttr(), 1);
   for (int64_t entry = 0; entry < batch.entries(); ++entry) {
     for (int64_t head = 0; head < cache.type.getHeads(); ++head) {
       Table &table = cache.table(batch.sequences[entry], head);
@@ -538,6 +700,9 @@ LogicalResult reference::evalCache(Evaluator &evaluator, Operation *op, Operands
       .Case([&](ImportOp importOp) { return evalImport(importOp, operands, results); })
       .Case([&](CompactOp compactOp) { return evalCompact(compactOp, operands, results); })
       .Case([&](EvictOp evictOp) { return evalEvict(evictOp, operands, results); })
+      .Case([&](MergeSlotsOp mergeOp) { return evalMergeSlots(mergeOp, operands, results); })
+      .Case([&](CommitOp commitOp) { return evalCommit(commitOp, operands, results); })
+      .Case([&](FetchOp fetchOp) { return evalFetch(fetchOp, operands, results); })
       .Case([&](TruncateOp truncateOp) { return evalTruncate(truncateOp, operands, results); })
       .Case([&](RebaseOp rebaseOp) { return evalRebase(rebaseOp, operands, results); })
       .Case([&](AccumulateOp accumulateOp) { return evalAccumulate(accumulateOp, operands, results); })

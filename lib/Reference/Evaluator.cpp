@@ -102,6 +102,9 @@ LogicalResult reference::checkDatum(llvm::function_ref<InFlightDiagnostic()> emi
     if (failed(mismatch(datum.isCache()))) {
       return failure();
     }
+    if (cache.aliasesValues() || cache.getK().getHadamard() || cache.getV().getHadamard()) {
+      return emitError() << "is not evaluated yet for a cache with " << cache.getUnsupportedField() << ": " << cache;
+    }
     if (datum.asCache().type != cache) {
       return emitError() << "expects " << what << " of type " << type << ", but got " << datum.asCache().type;
     }
@@ -245,6 +248,9 @@ LogicalResult Evaluator::eval(Operation *op, ArrayRef<Datum> operands, SmallVect
     if (isa<kvcache::AttentionOp, kvcache::OnlineAttentionOp, kvcache::ScoreOp, kvcache::PoolOp, kvcache::TopKOp,
             kvcache::MergeStatesOp, kvcache::ExportOp, kvcache::SoftCapOp, kvcache::AlibiOp>(op)) {
       return evalAttention(*this, op, operands, results);
+    }
+    if (isa<kvcache::MapScoresOp, kvcache::ThresholdOp>(op)) {
+      return evalScores(*this, op, operands, results);
     }
     return evalCache(*this, op, operands, results);
   }

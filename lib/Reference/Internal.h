@@ -41,6 +41,12 @@ void rotate(kvcache::RopeAttr rope, llvm::MutableArrayRef<double> x, double posi
 /// The key of a slot as attention sees it: rotated when the cache rotates on load.
 llvm::SmallVector<double> loadKey(const Cache &cache, const Table &table, int64_t slot, int64_t headInTable);
 
+/// Operations on scores alone, and selections by a threshold.
+mlir::LogicalResult evalScores(Evaluator &evaluator, mlir::Operation *op, Operands operands, Results &results);
+
+/// Slots or pages that scores and selections of the table with that KV head speak of. Of a cache with a tail only pages
+/// with sealed slots count: attention over selected pages sees all of the tail.
+int64_t unitsOf(const Cache &cache, kvcache::Unit unit, int64_t sequence, int64_t head);
 /// Checks a selection against the batch and the cache it selects from: lists that ascend, inside the tables.
 mlir::LogicalResult checkSelection(mlir::Operation *op, const Selection &selection, const Batch &batch,
                                    const Cache &cache);

@@ -80,8 +80,11 @@ static void emitSlots(StatsKernel &s, tile::Part part, Value begin, Value end) {
 
 FailureOr<Value> kvc::lowerAttentionStats(AttentionOp op, ImplicitLocOpBuilder &host, tile::ScheduleAttr schedule,
                                           Value lse) {
-  if (*op.getStat() == Stat::Count) {
-    return op.emitOpError() << "has no lowering of the statistic count yet";
+  if (*op.getStat() != Stat::Sum && *op.getStat() != Stat::Max) {
+    return op.emitOpError() << "has no lowering of the statistic " << stringifyStat(*op.getStat()) << " yet";
+  }
+  if (op.getStatStrideAttr() && getInt(op.getStatStrideAttr()) != 1) {
+    return op.emitOpError() << "has no lowering of statistics with a stride yet";
   }
   if (!op.getSelections().empty()) {
     return op.emitOpError() << "has no lowering of statistics over a selection yet";

@@ -21,6 +21,9 @@ using namespace kvc::kvcache;
 namespace {
 struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<ConvertKVCacheToTilePass> {
   void runOnOperation() override {
+    if (getOperation().walk(refuseCaches).wasInterrupted()) {
+      return signalPassFailure();
+    }
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
       auto function = op->getParentOfType<func::FuncOp>();
@@ -43,6 +46,23 @@ struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<Conver
     }
   }
 
+  /// Caches with a field that no lowering carries out.
+  static WalkResult refuseCaches(Operation *op) {
+    auto refused = [&](Type type) {
+      CacheType cache = getCacheType(type);
+      if (!cache || cache.getUnsupportedField().empty()) {
+        return false;
+      }
+      op->emitOpError() << "has no lowering yet for a cache with " << cache.getUnsupportedField() << ": " << cache;
+      return true;
+    };
+    bool any = llvm::any_of(op->getResultTypes(), refused);
+    for (Region &region : op->getRegions()) {
+      any = any || (!region.empty() && llvm::any_of(region.front().getArgumentTypes(), refused));
+    }
+    return any ? WalkResult::interrupt() : WalkResult::advance();
+  }
+
   /// The values for the op's results; none for an op that stays in the plan.
   static FailureOr<Replacements> lower(Operation *op, ImplicitLocOpBuilder &host) {
     return llvm::TypeSwitch<Operation *, FailureOr<Replacements>>(op)
@@ -59,6 +79,7 @@ struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<Conver
         .Case([&](ScoreOp op) { return lowerScore(op, host); })
         .Case([&](PoolOp op) { return lowerPool(op, host); })
         .Case([&](TopKOp op) { return lowerTopK(op, host); })
+        .Case([&](ThresholdOp op) { return lowerThreshold(op, host); })
         .Case([&](ExportOp op) { return lowerExport(op, host); })
         .Case([&](MergeStatesOp op) { return lowerMergeStates(op, host); })
         .Case([&](AttentionOp op) { return lowerAttention(op, host); })

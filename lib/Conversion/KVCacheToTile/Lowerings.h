@@ -25,6 +25,7 @@ llvm::FailureOr<Replacements> lowerAccumulate(kvcache::AccumulateOp op, mlir::Im
 llvm::FailureOr<Replacements> lowerScore(kvcache::ScoreOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerPool(kvcache::PoolOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerTopK(kvcache::TopKOp op, mlir::ImplicitLocOpBuilder &host);
+llvm::FailureOr<Replacements> lowerThreshold(kvcache::ThresholdOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerExport(kvcache::ExportOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerMergeStates(kvcache::MergeStatesOp op, mlir::ImplicitLocOpBuilder &host);
 llvm::FailureOr<Replacements> lowerAttention(kvcache::AttentionOp op, mlir::ImplicitLocOpBuilder &host);

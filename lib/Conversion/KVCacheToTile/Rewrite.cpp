@@ -272,7 +272,8 @@ FailureOr<Replacements> kvc::lowerAccumulate(AccumulateOp op, ImplicitLocOpBuild
       case Update::Add:
         return arith::AddFOp::create(b, old, x);
       case Update::Decay: {
-        Value decay = arith::ConstantOp::create(b, b.getF32FloatAttr(op.getDecay().convertToFloat()));
+        Value decay =
+            arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(getFloatOr(op.getDecayAttr(), 1))));
         return arith::AddFOp::create(b, arith::MulFOp::create(b, old, decay), x);
       }
       case Update::Max:

@@ -1,6 +1,6 @@
 //===- Select.cpp - Scores and selections ---------------------------------===//
 //
-// score, pool, topk.
+// score, pool, topk, threshold.
 //
 //===----------------------------------------------------------------------===//
 #include "../Utils/Rotation.h"
@@ -95,8 +95,10 @@ struct ScoreKernel {
       return number(SlotPlane::Norm, unit);
     case ScoreKind::Plane:
       return number(SlotPlane::Score, unit);
+    case ScoreKind::Mean:
+      break; // caches with that plane are refused before
     }
-    llvm_unreachable("every kind is handled");
+    llvm_unreachable("every kind that has a lowering is handled");
   }
 };
 } // namespace
@@ -294,4 +296,41 @@ FailureOr<Replacements> kvc::lowerTopK(TopKOp op, ImplicitLocOpBuilder &host) {
                             << keep.first + keep.last;
   }
   return Replacements{createTopK(host, op.getUnit(), op.getScores(), op.getCache(), op.getBatch(), keep)};
+}
+
+//===----------------------------------------------------------------------===//
+// threshold
+//===----------------------------------------------------------------------===//
+
+FailureOr<Replacements> kvc::lowerThreshold(ThresholdOp op, ImplicitLocOpBuilder &host) {
+  Value lists = createItems(host, op.getBatch(), cast<CacheType>(op.getCache().getType()).getHeads());
+  // A list may hold every unit that has a score.
+  Value extent = tensor::DimOp::create(host, op.getScores(), 2);
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  Value counts = createEmpty(host, RankedTensorType::get({dynamic}, host.getI32Type()), lists);
+  Value entries = createEmpty(host, RankedTensorType::get({dynamic, dynamic}, host.getI32Type()), {lists, extent});
+  KernelBuilder kernel(host, "threshold", {op.getScores(), op.getCache(), op.getBatch()}, {counts, entries});
+  ImplicitLocOpBuilder &b = kernel.body;
+  Table table = createTable(b, kernel.input(2), kernel.input(1), kernel.item);
+  Value scores = kernel.input(0), zero = createIndex(b, 0), one = createIndex(b, 1);
+  Value units = arith::MinUIOp::create(b, unitsOf(b, table, op.getUnit()), memref::DimOp::create(b, scores, 2));
+  Value first = arith::MinUIOp::create(b, createIndex(b, getInt(op.getFirst())), units);
+  Value last = arith::MinUIOp::create(b, createIndex(b, getInt(op.getLast())), units);
+  Value end = arith::MaxUIOp::create(b, arith::SubIOp::create(b, units, last), first);
+  Value value = createFloat(b, static_cast<float>(getFloatOr(op.getValue(), 0)));
+  auto storeWord = [&](Value word, Value target, ValueRange place) {
+    memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), word), target, place);
+  };
+  Value count = createFor(b, zero, units, zero, [&](Value i, Value place) -> Value {
+    Value score = memref::LoadOp::create(b, scores, ValueRange{table.entry, table.head, i});
+    Value taken = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, score, value); // NaN reaches nothing
+    taken = arith::OrIOp::create(b, taken, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, i, first));
+    taken = arith::OrIOp::create(b, taken, arith::CmpIOp::create(b, arith::CmpIPredicate::uge, i, end));
+    createIf(b, taken, [&] { storeWord(i, kernel.output(1), {kernel.item, place}); });
+    return createAdd(b, place, arith::SelectOp::create(b, taken, one, zero));
+  });
+  storeWord(count, kernel.output(0), kernel.item);
+  ResultRange arrays = kernel.dispatch(lists);
+  return Replacements{
+      MakeSelectionOp::create(host, SelectionType::get(host.getContext(), op.getUnit()), arrays[0], arrays[1])};
 }

@@ -1,5 +1,6 @@
 //===- FormDispatches.cpp - Tensor computations become dispatches ---------===//
 #include "Groups.h"
+#include "MapScores.h"
 
 #include "kvc/Conversion/Passes.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
@@ -30,6 +31,7 @@ struct FormDispatchesPass : kvc::impl::FormDispatchesPassBase<FormDispatchesPass
   void runOnOperation() override {
     ModuleOp module = getOperation();
     for (auto function : module.getOps<func::FuncOp>()) {
+      generalizeMapScores(function);
       function.walk([&](linalg::LinalgOp op) { op->setAttr(originAttr, function.getSymNameAttr()); });
     }
     OpPassManager before(ModuleOp::getOperationName());

@@ -4,7 +4,7 @@
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
 
 // CHECK-LABEL: func @in_place
-// CHECK-SAME: (%[[C:.*]]: !kvcache.memory<!kvcache.cache<{{.*}}>>, %[[K:.*]]: memref<?x2x64xf32, strided{{.*}}>, %[[B:.*]]: !kvcache.batch) -> !kvcache.memory<
+// CHECK-SAME: (%[[C:.*]]: !kvcache.memory<!kv{{[0-9]*}}>, %[[K:.*]]: memref<?x2x64xf32, strided{{.*}}>, %[[B:.*]]: !kvcache.batch) -> !kvcache.memory<
 // CHECK-NOT: kvcache.copy
 // CHECK: %[[D:.*]] = kvcache.append %[[C]], %[[K]], %[[K]] at %[[B]]
 // CHECK: %[[E:.*]] = kvcache.append %[[D]], %[[K]], %[[K]] at %[[B]]

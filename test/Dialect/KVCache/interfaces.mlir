@@ -5,7 +5,7 @@
 
 // attention becomes one online_attention for each segment, and the final division.
 // CHECK-LABEL: func @decompose
-// CHECK-SAME: (%[[Q:.*]]: tensor<?x8x64xf32>, %[[C0:.*]]: !kvcache.cache<{{.*}}>, %[[C1:.*]]: !kvcache.cache<{{.*}}>, %[[B:.*]]: !kvcache.batch
+// CHECK-SAME: (%[[Q:.*]]: tensor<?x8x64xf32>, %[[C0:.*]]: !kv{{[0-9]*}}, %[[C1:.*]]: !kv{{[0-9]*}}, %[[B:.*]]: !kvcache.batch
 // CHECK-DAG: %[[NEG:.*]] = arith.constant 0xFF800000 : f32
 // CHECK-DAG: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
 // CHECK: linalg.fill ins(%[[ZERO]] : f32) outs(%{{.*}} : tensor<?x8x64xf32>)
@@ -66,7 +66,7 @@ module attributes {transform.with_named_sequence} {
 
 // Tiles of rows know their first row, tiles of heads their first head and the size of a group; tiles of the span carry the state.
 // CHECK-LABEL: func @tile
-// CHECK-SAME: (%[[Q:.*]]: tensor<?x8x64xf32>, %{{.*}}: !kvcache.cache<{{.*}}>, %{{.*}}: index
+// CHECK-SAME: (%[[Q:.*]]: tensor<?x8x64xf32>, %{{.*}}: !kv{{[0-9]*}}, %{{.*}}: index
 // CHECK: scf.for %[[R:.*]] = %c0 to %{{.*}} step %c16
 // CHECK: scf.for %[[H:.*]] = %c0 to %c8 step %c4
 // CHECK: scf.for %[[S:.*]] = %c0 to %{{.*}} step %c256 iter_args

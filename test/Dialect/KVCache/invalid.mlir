@@ -1200,3 +1200,235 @@ func.func @evict_budget_of_wrong_type(%c: !own, %s: tensor<?x2x?xf32>, %b: !kvca
   %d = kvcache.evict %c by %s at %b {budget = 8 : i32, first = 0, last = 0} : !own, tensor<?x2x?xf32>
   return
 }
+
+// -----
+
+func.func @parameter_c1_no_method() {
+  // expected-error@+1 {{expects to stand in a method (a module with kvcache.method), but got none around it}}
+  %x = kvcache.parameter "alpha" : f32
+  return
+}
+
+// -----
+
+func.func @parameter_of_empty_name() {
+  // expected-error@+1 {{expects the name of a parameter, but got an empty one}}
+  %x = kvcache.parameter "" : f32
+  return
+}
+
+// -----
+
+!own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
+func.func @merge_slots_c1_unit(%c: !own, %s: !kvcache.selection<page>, %w: tensor<?x2x?xf32>, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a selection of unit token, but got page}}
+  %d = kvcache.merge_slots %c keep %s weighted %w at %b : !own, !kvcache.selection<page>, tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!kivi = !kvcache.cache<heads = 2, dim = 64, page = 32, k = int4<axis = channel>, v = int4, residual = 128>
+func.func @merge_slots_c2_groups(%c: !kivi, %s: !kvcache.selection<token>, %w: tensor<?x2x?xf32>, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a cache whose slots can move one by one, but got groups of 32 tokens}}
+  %d = kvcache.merge_slots %c keep %s weighted %w at %b : !kivi, !kvcache.selection<token>, tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @merge_slots_c3_implicit_positions(%c: !kv, %s: !kvcache.selection<token>, %w: tensor<?x2x?xf32>, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a cache with positions = stored, but got implicit positions}}
+  %d = kvcache.merge_slots %c keep %s weighted %w at %b : !kv, !kvcache.selection<token>, tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
+func.func @merge_slots_c4_weights(%c: !own, %s: !kvcache.selection<token>, %w: tensor<?x4x?xf32>, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects KV heads of weights 2, but got 4}}
+  %d = kvcache.merge_slots %c keep %s weighted %w at %b : !own, !kvcache.selection<token>, tensor<?x4x?xf32>
+  return
+}
+
+// -----
+
+!own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
+func.func @merge_slots_c5_similarity(%c: !own, %s: !kvcache.selection<token>, %w: tensor<?x2x?xf32>, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects min_similarity between -1}}
+  %d = kvcache.merge_slots %c keep %s weighted %w at %b {min_similarity = 1.5 : f32} : !own, !kvcache.selection<token>, tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!ring = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, window = 12, sinks = 4>
+func.func @commit_c1_ring(%c: !ring, %a: tensor<?xi8>, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a cache without a ring, but got window 12}}
+  %d = kvcache.commit %c accept %a at %b : !ring, tensor<?xi8>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @threshold_c1_unit(%s: tensor<?x2x?xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a result of unit token, but got page}}
+  %d = kvcache.threshold token %s, %c at %b {value = 0.5 : f32, first = 0, last = 0} : tensor<?x2x?xf32>, !kv -> !kvcache.selection<page>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @threshold_c2_last(%s: tensor<?x2x?xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects last of at least 0, but got -1}}
+  %d = kvcache.threshold token %s, %c at %b {value = 0.5 : f32, first = 0, last = -1} : tensor<?x2x?xf32>, !kv -> !kvcache.selection<token>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @threshold_c3_heads(%s: tensor<?x3x?xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects KV heads of scores 2, but got 3}}
+  %d = kvcache.threshold token %s, %c at %b {value = 0.5 : f32, first = 0, last = 0} : tensor<?x3x?xf32>, !kv -> !kvcache.selection<token>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @threshold_c4_nan(%s: tensor<?x2x?xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a value that is a number, but got 0x7FC00000}}
+  %d = kvcache.threshold token %s, %c at %b {value = 0x7FC00000 : f32, first = 0, last = 0} : tensor<?x2x?xf32>, !kv -> !kvcache.selection<token>
+  return
+}
+
+// -----
+
+func.func @map_scores_c1_operands() {
+  // expected-error@+1 {{expects at least one operand, but got none}}
+  %z = "kvcache.map_scores"() ({
+    %x = arith.constant 1.0 : f32
+    kvcache.yield %x
+  }) : () -> tensor<2x2x4xf32>
+  return
+}
+
+// -----
+
+func.func @map_scores_c2_types(%a: tensor<?x2x?xf32>, %b: tensor<?x2x4xf32>) {
+  // expected-error@+1 {{expects operand 1 of the result's type 'tensor<?x2x?xf32>', but got 'tensor<?x2x4xf32>'}}
+  %z = "kvcache.map_scores"(%a, %b) ({
+  ^bb0(%x: f32, %y: f32):
+    kvcache.yield %x
+  }) : (tensor<?x2x?xf32>, tensor<?x2x4xf32>) -> tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+func.func @map_scores_c3_arguments(%a: tensor<?x2x?xf32>) {
+  // expected-error@+1 {{expects region arguments ('f32'), one for each operand, but got ('f32', 'f32')}}
+  %z = kvcache.map_scores %a {
+  ^bb0(%x: f32, %y: f32):
+    kvcache.yield %x
+  } : tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+func.func @map_scores_c4_terminator(%a: tensor<?x2x?xf32>) {
+  // expected-error@+1 {{expects a region that ends in kvcache.yield, but got arith.negf}}
+  %z = kvcache.map_scores %a {
+  ^bb0(%x: f32):
+    %y = arith.negf %x : f32
+  } : tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+func.func @map_scores_c5_op(%a: tensor<?x2x?xf32>) {
+  %z = kvcache.map_scores %a {
+  ^bb0(%x: f32):
+    // expected-error@+1 {{expects element-wise scalar arith and math, kvcache.soft_cap or kvcache.parameter in a region over scores, but got 'tensor.empty'}}
+    %t = tensor.empty() : tensor<4xf32>
+    kvcache.yield %x
+  } : tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+func.func @map_scores_c6_outside(%a: tensor<?x2x?xf32>, %f: f32) {
+  // expected-note@+1 {{required by region isolation constraints}}
+  %z = kvcache.map_scores %a {
+  ^bb0(%x: f32):
+    // expected-error@+1 {{using value defined outside the region}}
+    %y = arith.mulf %x, %f : f32
+    kvcache.yield %y
+  } : tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @attention_c15_decay_missing(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects stat_decay exactly with the statistic decay, but got none}}
+  %o = kvcache.attention %q over %c at %b returns (stats) {scale = 1.0 : f32, stat = #kvcache.stat<decay>}
+      : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @attention_c15_threshold_orphan(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects stat_threshold exactly with the statistic hits, but got one}}
+  %o = kvcache.attention %q over %c at %b returns (stats) {scale = 1.0 : f32, stat = #kvcache.stat<sum>, stat_threshold = 0.5 : f32}
+      : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @attention_c16_stride(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects stat_stride of at least 1, but got 0}}
+  %o = kvcache.attention %q over %c at %b returns (stats) {scale = 1.0 : f32, stat = #kvcache.stat<sum>, stat_stride = 0}
+      : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @attention_c16_decay(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects stat_decay between 0}}
+  %o = kvcache.attention %q over %c at %b returns (stats) {scale = 1.0 : f32, stat = #kvcache.stat<decay>, stat_decay = 2.0 : f32}
+      : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+func.func @score_c2_mean(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a cache with the plane mean, but got}}
+  %s = kvcache.score mean %q, %c at %b : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+func.func @rope_of_another_attribute(%q: tensor<?x8x64xf32>, %b: !kvcache.batch) {
+  // expected-error@+1 {{expects a #kvcache.rope, but got}}
+  %r = kvcache.rope %q at %b by #kvcache.stat<sum> : tensor<?x8x64xf32>
+  return
+}

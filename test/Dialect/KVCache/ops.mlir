@@ -13,6 +13,12 @@
 !full = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, planes = [minmax, score, norm]>
 !rope = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored>
 
+// Caches and rotations are written once.
+// CHECK-DAG: #rope{{[0-9]*}} = #kvcache.rope<base = 1.000000e+04 : f32, dims = 64, pairing = half>
+// CHECK-DAG: #rope{{[0-9]*}} = #kvcache.rope<base = 1.000000e+04 : f32, dims = 32, pairing = adjacent>
+// CHECK-DAG: !kv{{[0-9]*}} = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+// CHECK-DAG: !kv{{[0-9]*}} = !kvcache.cache<heads = 2, dim = 64, page = 32, k = int4<axis = channel>, v = int4, residual = 128>
+
 // CHECK-LABEL: func @weight
 // CHECK: kvcache.weight "blk.0.attn_q.weight" : tensor<576x576xf32, #kvcache.encoded<"q4_1">>
 func.func @weight() -> tensor<576x576xf32, #kvcache.encoded<"q4_1">> {
@@ -22,7 +28,7 @@ func.func @weight() -> tensor<576x576xf32, #kvcache.encoded<"q4_1">> {
 
 // CHECK-LABEL: func @sizes
 // CHECK: kvcache.entries %{{.*}}
-// CHECK: kvcache.max_length %{{.*}} at %{{.*}} : !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
+// CHECK: kvcache.max_length %{{.*}} at %{{.*}} : !kv{{[0-9]*}}
 func.func @sizes(%c: !kv, %batch: !kvcache.batch) -> (index, index) {
   %n = kvcache.entries %batch
   %m = kvcache.max_length %c at %batch : !kv
@@ -30,15 +36,15 @@ func.func @sizes(%c: !kv, %batch: !kvcache.batch) -> (index, index) {
 }
 
 // CHECK-LABEL: func @rope
-// CHECK: kvcache.rope %{{.*}} at %{{.*}} by <base = 1.000000e+04 : f32, dims = 64, pairing = half> : tensor<?x8x64xf32>
+// CHECK: kvcache.rope %{{.*}} at %{{.*}} by #rope{{[0-9]*}} : tensor<?x8x64xf32>
 func.func @rope(%q: tensor<?x8x64xf32>, %batch: !kvcache.batch) -> tensor<?x8x64xf32> {
   %r = kvcache.rope %q at %batch by #rope : tensor<?x8x64xf32>
   return %r : tensor<?x8x64xf32>
 }
 
 // CHECK-LABEL: func @append
-// CHECK: kvcache.append %{{.*}}, %{{.*}}, %{{.*}} at %{{.*}} : !kvcache.cache<heads = 2,
-// CHECK: kvcache.append %{{.*}}, %{{.*}}, %{{.*}} at %{{.*}} by <base = 1.000000e+04 : f32, dims = 32, pairing = adjacent> :
+// CHECK: kvcache.append %{{.*}}, %{{.*}}, %{{.*}} at %{{.*}} : !kv{{[0-9]*}}, tensor
+// CHECK: kvcache.append %{{.*}}, %{{.*}}, %{{.*}} at %{{.*}} by #rope{{[0-9]*}} :
 func.func @append(%c0: !kv, %k: tensor<?x2x64xf32>, %v: tensor<?x2x64xf32>, %batch: !kvcache.batch) -> !kv {
   %c1 = kvcache.append %c0, %k, %v at %batch : !kv, tensor<?x2x64xf32>, tensor<?x2x64xf32>
   %c2 = kvcache.append %c1, %k, %v at %batch by #half
@@ -47,9 +53,9 @@ func.func @append(%c0: !kv, %k: tensor<?x2x64xf32>, %v: tensor<?x2x64xf32>, %bat
 }
 
 // CHECK-LABEL: func @fewer_slots
-// CHECK: kvcache.compact %{{.*}} keep %{{.*}} at %{{.*}} : !kvcache.cache<{{.*}}>, !kvcache.selection<token>
+// CHECK: kvcache.compact %{{.*}} keep %{{.*}} at %{{.*}} : !kv{{[0-9]*}}, !kvcache.selection<token>
 // CHECK: kvcache.evict %{{.*}} by %{{.*}} at %{{.*}} {budget = 256 : i64, first = 4 : i64, last = 32 : i64}
-// CHECK: kvcache.truncate %{{.*}} to %{{.*}} at %{{.*}} : !kvcache.cache<{{.*}}>, tensor<?xi32>
+// CHECK: kvcache.truncate %{{.*}} to %{{.*}} at %{{.*}} : !kv{{[0-9]*}}, tensor<?xi32>
 func.func @fewer_slots(%c: !own, %keep: !kvcache.selection<token>, %s: tensor<?x2x?xf32>, %l: tensor<?xi32>,
                        %batch: !kvcache.batch) -> (!own, !own, !own) {
   %a = kvcache.compact %c keep %keep at %batch : !own, !kvcache.selection<token>
@@ -58,8 +64,31 @@ func.func @fewer_slots(%c: !own, %keep: !kvcache.selection<token>, %s: tensor<?x
   return %a, %b, %d : !own, !own, !own
 }
 
+// CHECK-LABEL: func @other_slots
+// CHECK: kvcache.merge_slots %{{.*}} keep %{{.*}} weighted %{{.*}} at %{{.*}} {min_similarity = 5.000000e-01 : f32} : !kv{{[0-9]*}}, !kvcache.selection<token>, tensor<?x2x?xf32>
+// CHECK: kvcache.commit %{{.*}} accept %{{.*}} at %{{.*}} : !kv{{[0-9]*}}, tensor<?xi8>
+// CHECK: kvcache.fetch %{{.*}} of %{{.*}} at %{{.*}} : !kv{{[0-9]*}}, !kvcache.selection<token>
+func.func @other_slots(%c: !own, %keep: !kvcache.selection<token>, %w: tensor<?x2x?xf32>, %rows: tensor<?xi8>,
+                       %batch: !kvcache.batch) -> (!own, !own, !own) {
+  %a = kvcache.merge_slots %c keep %keep weighted %w at %batch {min_similarity = 0.5 : f32}
+      : !own, !kvcache.selection<token>, tensor<?x2x?xf32>
+  %b = kvcache.commit %c accept %rows at %batch : !own, tensor<?xi8>
+  %d = kvcache.fetch %c of %keep at %batch : !own, !kvcache.selection<token>
+  return %a, %b, %d : !own, !own, !own
+}
+
+// The forms of a rotation after `by`.
+// CHECK-LABEL: func @by
+// CHECK-COUNT-3: by #rope{{[0-9]*}} :
+func.func @by(%q: tensor<?x8x64xf32>, %batch: !kvcache.batch) -> tensor<?x8x64xf32> {
+  %0 = kvcache.rope %q at %batch by #rope : tensor<?x8x64xf32>
+  %1 = kvcache.rope %0 at %batch by <base = 10000.0 : f32, dims = 64, pairing = half> : tensor<?x8x64xf32>
+  %2 = kvcache.rope %1 at %batch by #kvcache.rope<base = 10000.0 : f32, dims = 64, pairing = half> : tensor<?x8x64xf32>
+  return %2 : tensor<?x8x64xf32>
+}
+
 // CHECK-LABEL: func @rebase
-// CHECK: kvcache.rebase %{{.*}} at %{{.*}} by <base = 1.000000e+04 : f32, dims = 64, pairing = half> :
+// CHECK: kvcache.rebase %{{.*}} at %{{.*}} by #rope{{[0-9]*}} :
 func.func @rebase(%c: !rope, %batch: !kvcache.batch) -> !rope {
   %r = kvcache.rebase %c at %batch by #rope : !rope
   return %r : !rope
@@ -80,7 +109,7 @@ func.func @accumulate(%c0: !full, %s: tensor<?x2x?xf32>, %batch: !kvcache.batch)
 
 // CHECK-LABEL: func @storage
 // CHECK: kvcache.seal %{{.*}} at %{{.*}} :
-// CHECK: kvcache.requantize %{{.*}} at %{{.*}} : !kvcache.cache<{{.*}}k = int4<axis = channel>{{.*}}> to !kvcache.cache<{{.*}}k = f16{{.*}}>
+// CHECK: kvcache.requantize %{{.*}} at %{{.*}} : !kv{{[0-9]*}} to !kv{{[0-9]*}}
 func.func @storage(%c: !kivi, %batch: !kvcache.batch) -> !kv {
   %s = kvcache.seal %c at %batch : !kivi
   %r = kvcache.requantize %s at %batch : !kivi to !kv
@@ -97,7 +126,7 @@ func.func @copies(%c: !kv, %a: index, %b: index) -> (!kv, !kv) {
 }
 
 // CHECK-LABEL: func @attention_plain
-// CHECK: kvcache.attention %{{.*}} over %{{.*}} at %{{.*}} {causal, scale = 1.250000e-01 : f32} : (tensor<?x8x64xf32>, !kvcache.cache<heads = 2, {{.*}}>, !kvcache.batch) -> tensor<?x8x64xf32>
+// CHECK: kvcache.attention %{{.*}} over %{{.*}} at %{{.*}} {causal, scale = 1.250000e-01 : f32} : (tensor<?x8x64xf32>, !kv{{[0-9]*}}, !kvcache.batch) -> tensor<?x8x64xf32>
 func.func @attention_plain(%q: tensor<?x8x64xf32>, %c: !kv, %batch: !kvcache.batch) -> tensor<?x8x64xf32> {
   %out = kvcache.attention %q over %c at %batch {scale = 0.125 : f32, causal}
       : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
@@ -135,6 +164,15 @@ func.func @attention_stats(%q: tensor<?x8x64xf32>, %c: !kv, %batch: !kvcache.bat
       {scale = 0.125 : f32, stat = #kvcache.stat<sum>, stat_rows = 32}
       : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> (tensor<?x8x64xf32>, tensor<?x2x?xf32>)
   return %out, %stats : tensor<?x8x64xf32>, tensor<?x2x?xf32>
+}
+
+// CHECK-LABEL: func @attention_hits
+// CHECK: {scale = 1.250000e-01 : f32, stat = #kvcache.stat<hits>, stat_stride = 4 : i64, stat_threshold = 1.000000e-02 : f32}
+func.func @attention_hits(%q: tensor<?x8x64xf32>, %c: !kv, %batch: !kvcache.batch) -> tensor<?x2x?xf32> {
+  %stats = kvcache.attention %q over %c at %batch returns (stats)
+      {scale = 0.125 : f32, stat = #kvcache.stat<hits>, stat_threshold = 0.01 : f32, stat_stride = 4}
+      : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return %stats : tensor<?x2x?xf32>
 }
 
 // CHECK-LABEL: func @attention_mla
@@ -177,6 +215,25 @@ func.func @select(%q: tensor<?x8x64xf32>, %c: !full, %batch: !kvcache.batch)
       : !kvcache.selection<page>, !kvcache.selection<token>, tensor<?x2x?xf32>, tensor<?x2x?xf32>
 }
 
+// CHECK-LABEL: func @arithmetic
+// CHECK: %[[Z:.*]] = kvcache.map_scores %{{.*}}, %{{.*}} {
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: f32):
+// CHECK-NEXT: arith.subf
+// CHECK-NEXT: kvcache.yield
+// CHECK-NEXT: } : tensor<?x2x?xf32>
+// CHECK: kvcache.threshold token %[[Z]], %{{.*}} at %{{.*}} {first = 4 : i64, last = 32 : i64, value = 5.000000e-01 : f32} : tensor<?x2x?xf32>, !kv{{[0-9]*}} -> !kvcache.selection<token>
+func.func @arithmetic(%x: tensor<?x2x?xf32>, %y: tensor<?x2x?xf32>, %c: !kv, %batch: !kvcache.batch)
+    -> !kvcache.selection<token> {
+  %z = kvcache.map_scores %x, %y {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    kvcache.yield %d
+  } : tensor<?x2x?xf32>
+  %s = kvcache.threshold token %z, %c at %batch {value = 0.5 : f32, first = 4, last = 32}
+      : tensor<?x2x?xf32>, !kv -> !kvcache.selection<token>
+  return %s : !kvcache.selection<token>
+}
+
 // CHECK-LABEL: func @merge
 // CHECK: kvcache.merge_states %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x8x64xf32>, tensor<?x8xf32>
 func.func @merge(%o0: tensor<?x8x64xf32>, %l0: tensor<?x8xf32>, %o1: tensor<?x8x64xf32>, %l1: tensor<?x8xf32>)
@@ -210,7 +267,7 @@ func.func @online(%q: tensor<?x3x64xf32>, %c: !kv, %begin: index, %end: index, %
 }
 
 // CHECK-LABEL: func @memory
-// CHECK: kvcache.append %{{.*}} : !kvcache.memory<!kvcache.cache<heads = 2, {{.*}}>>, memref<?x2x64xf32>, memref<?x2x64xf32>
+// CHECK: kvcache.append %{{.*}} : !kvcache.memory<!kv{{[0-9]*}}>, memref<?x2x64xf32>, memref<?x2x64xf32>
 func.func @memory(%m: !kvcache.memory<!kv>, %k: memref<?x2x64xf32>, %v: memref<?x2x64xf32>, %batch: !kvcache.batch)
     -> !kvcache.memory<!kv> {
   %n = kvcache.append %m, %k, %v at %batch : !kvcache.memory<!kv>, memref<?x2x64xf32>, memref<?x2x64xf32>

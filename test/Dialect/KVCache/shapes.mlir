@@ -5,7 +5,7 @@
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, planes = [minmax]>
 
 // CHECK-LABEL: func @attention
-// CHECK-SAME: (%[[Q:.*]]: tensor<?x8x64xf32>, %[[C:.*]]: !kvcache.cache<{{.*}}>, %[[B:.*]]: !kvcache.batch)
+// CHECK-SAME: (%[[Q:.*]]: tensor<?x8x64xf32>, %[[C:.*]]: !kv{{[0-9]*}}, %[[B:.*]]: !kvcache.batch)
 // CHECK-DAG: %[[ROWS:.*]] = tensor.dim %[[Q]], %c0
 // CHECK-DAG: %[[ENTRIES:.*]] = kvcache.entries %[[B]]
 // CHECK-DAG: %[[SLOTS:.*]] = kvcache.max_length %[[C]] at %[[B]]

@@ -1,29 +1,44 @@
 // Types and attributes: how they print, and every constraint on them (the name of a function starts with its label).
 // RUN: kvc-opt %s -split-input-file -verify-diagnostics | FileCheck %s
 
+// The types of the module have names; each is printed once, before the functions.
+// CHECK: #rope = #kvcache.rope<base = 1.000000e+04 : f32, dims = 64, pairing = half>
+// CHECK: #rope1 = #kvcache.rope<base = 5.000000e+05 : f32, dims = 64, pairing = adjacent>
+// CHECK: !kv = !kvcache.cache<heads = 8, dim = 128, page = 16, k = f16, v = int8>
+// CHECK: !kv1 = !kvcache.cache<heads = 3, dim = 64, page = 32, k = int2<axis = channel>, v = int2, residual = 128>
+// CHECK: !kv2 = !kvcache.cache<heads = 8, dim = 128, page = 1, k = bf16, v = f32, positions = stored, window = 1024, sinks = 4>
+// CHECK: !kv3 = !kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = bf16, v = alias<from = 64>>
+// CHECK: !kv4 = !kvcache.cache<heads = 1, dim = 128, page = 16, k = int4<hadamard>, v = f16, planes = [minmax, mean]>
+// CHECK: !kv5 = !kvcache.cache<heads = 1, dim = 2, page = 3, k = f16, v = f16>
+// CHECK: !kv6 = !kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = int4<group = 64, axis = channel, symmetric, scale = bf16>, v = int8<group = 128, scale = f32>, residual = 64, tail = bf16, positions = stored, tables = per_head, rope = #rope1, planes = [minmax, score, norm]>
+
 // Defaults are not printed.
 // CHECK-LABEL: func private @defaults
-// CHECK-SAME: (!kvcache.cache<heads = 8, dim = 128, page = 16, k = f16, v = int8>)
+// CHECK-SAME: (!kv)
 func.func private @defaults(!kvcache.cache<heads = 8, dim = 128, v_dim = 128, page = 16, k = f16, v = int8<group = 32, axis = token, scale = f16>, residual = 0, tail = f16, positions = implicit, tables = per_sequence, window = 0, sinks = 0, planes = []>)
 
 // CHECK-LABEL: func private @kivi
-// CHECK-SAME: (!kvcache.cache<heads = 3, dim = 64, page = 32, k = int2<axis = channel>, v = int2, residual = 128>)
+// CHECK-SAME: (!kv1)
 func.func private @kivi(!kvcache.cache<heads = 3, dim = 64, page = 32, k = int2<axis = channel>, v = int2, residual = 128>)
 
 // CHECK-LABEL: func private @everything
-// CHECK-SAME: (!kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = int4<group = 64, axis = channel, symmetric, scale = bf16>, v = int8<group = 128, scale = f32>, residual = 64, tail = bf16, positions = stored, tables = per_head, rope = #kvcache.rope<base = 5.000000e+05 : f32, dims = 64, pairing = adjacent>, planes = [minmax, score, norm]>)
+// CHECK-SAME: (!kv6)
 func.func private @everything(!kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = int4<group = 64, axis = channel, symmetric, scale = bf16>, v = int8<scale = f32, group = 128>, residual = 64, tail = bf16, positions = stored, tables = per_head, rope = #kvcache.rope<base = 5.0e5 : f32, dims = 64, pairing = adjacent>, planes = [norm, minmax, score]>)
 
 // CHECK-LABEL: func private @ring
-// CHECK-SAME: positions = stored, window = 1024, sinks = 4>
+// CHECK-SAME: (!kv2)
 func.func private @ring(!kvcache.cache<heads = 8, dim = 128, page = 1, k = bf16, v = f32, positions = stored, window = 1024, sinks = 4>)
 
+// CHECK-LABEL: func private @not_carried_out
+// CHECK-SAME: (!kv3, !kv4)
+func.func private @not_carried_out(!kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = bf16, v = alias<from = 64>>, !kvcache.cache<heads = 1, dim = 128, page = 16, k = int4<hadamard>, v = f16, planes = [mean, minmax]>)
+
 // CHECK-LABEL: func private @others
-// CHECK-SAME: (!kvcache.batch, !kvcache.selection<page>, !kvcache.selection<token>, !kvcache.site<q>, !kvcache.site<lse>, !kvcache.memory<!kvcache.cache<heads = 1, dim = 2, page = 3, k = f16, v = f16>>)
+// CHECK-SAME: (!kvcache.batch, !kvcache.selection<page>, !kvcache.selection<token>, !kvcache.site<q>, !kvcache.site<lse>, !kvcache.memory<!kv5>)
 func.func private @others(!kvcache.batch, !kvcache.selection<page>, !kvcache.selection<token>, !kvcache.site<q>, !kvcache.site<lse>, !kvcache.memory<!kvcache.cache<heads = 1, dim = 2, page = 3, k = f16, v = f16>>)
 
 // CHECK-LABEL: func private @attributes
-// CHECK-SAME: a = #kvcache.format<int4<axis = channel>>, b = #kvcache.rope<base = 1.000000e+04 : f32, dims = 64, pairing = half>, c = #kvcache.param<"budget">, d = #kvcache.stat<max>
+// CHECK-SAME: a = #kvcache.format<int4<axis = channel>>, b = #rope, c = #kvcache.param<"budget">, d = #kvcache.stat<max>
 func.func private @attributes() attributes {a = #kvcache.format<int4<axis = channel>>, b = #kvcache.rope<base = 10000.0 : f32, dims = 64, pairing = half>, c = #kvcache.param<"budget">, d = #kvcache.stat<max>}
 
 // The placeholder of a method.
@@ -163,8 +178,8 @@ func.func private @unknown_positions(!kvcache.cache<heads = 2, dim = 64, page = 
 
 // -----
 
-// expected-error@+1 {{expects a plane minmax, score or norm, but got 'mean'}}
-func.func private @unknown_plane(!kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, planes = [mean]>)
+// expected-error@+1 {{expects a plane minmax, mean, score or norm, but got 'median'}}
+func.func private @unknown_plane(!kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, planes = [median]>)
 
 // -----
 
@@ -173,10 +188,20 @@ func.func private @parameters_of_a_plain_format(!kvcache.cache<heads = 2, dim = 
 
 // -----
 
-// expected-error@+1 {{expects group, axis, symmetric or scale, but got 'bits'}}
+// expected-error@+1 {{expects group, axis, symmetric, scale or hadamard, but got 'bits'}}
 func.func private @unknown_format_parameter(!kvcache.cache<heads = 2, dim = 64, page = 16, k = int4<bits = 3>, v = f16>)
 
 // -----
 
 // expected-error@+1 {{expects axis token or channel, but got 'head'}}
 func.func private @unknown_axis(!kvcache.cache<heads = 2, dim = 64, page = 16, k = int4<axis = head>, v = f16>)
+
+// -----
+
+// expected-error@+1 {{expects an alias of 512 of the 576 channels of a key, but got those from 65}}
+func.func private @cache_c14_alias(!kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = bf16, v = alias<from = 65>>)
+
+// -----
+
+// expected-error@+1 {{expects a power of two as the channels of k with hadamard, but got 96}}
+func.func private @cache_c15_hadamard(!kvcache.cache<heads = 1, dim = 96, page = 64, k = int4<hadamard>, v = bf16>)

@@ -86,12 +86,12 @@ TEST_F(ReferenceParts, SelectionsOfPagesAndOfTokens) {
 }
 
 TEST_F(ReferenceParts, StatisticsOverRowsAndHeads) {
-  auto text = [](const std::string &stat, int rows) {
+  auto text = [](const std::string &stat, int rows, const std::string &more) {
     return program("",
                    "  %s = kvcache.attention %x over %d at %b returns (stats) {scale = 1.0 : f32, causal, stat = "
                    "#kvcache.stat<" +
-                       stat + ">, stat_rows = " + std::to_string(rows) +
-                       " : i64} : (tensor<?x2x1xf32>, !kv, !kvcache.batch) -> tensor<?x1x?xf32>\n"
+                       stat + ">, stat_rows = " + std::to_string(rows) + more +
+                       "} : (tensor<?x2x1xf32>, !kv, !kvcache.batch) -> tensor<?x1x?xf32>\n"
                        "  return %s : tensor<?x1x?xf32>",
                    "tensor<?x1x?xf32>");
   };
@@ -99,8 +99,8 @@ TEST_F(ReferenceParts, StatisticsOverRowsAndHeads) {
   // (1/4 and 3/4). A second sequence with one row is longer by nothing: its table ends after one slot.
   const std::vector<Datum> inputs{column({0, 0, 0, logOf3, 0, 0}, 2), column({0, 1, 5}), column({1, 1, 1}),
                                   Batch{{0, 2, 3}, {0, 1}, {0, 1, 0}}, cache()};
-  auto expectStats = [&](const std::string &stat, int rows, std::vector<double> want) {
-    auto got = run(text(stat, rows), inputs);
+  auto expectStats = [&](const std::string &stat, int rows, std::vector<double> want, const std::string &more = "") {
+    auto got = run(text(stat, rows, more), inputs);
     ASSERT_EQ(got.size(), 1u);
     expectTensor(got[0], {2, 1, 2}, std::move(want));
   };
@@ -110,6 +110,13 @@ TEST_F(ReferenceParts, StatisticsOverRowsAndHeads) {
   expectStats("max", 1, {0.5, 0.75, 1, -infinity});
   // Above 1 / visible: only 3/4 of two; with one key p = 1 is not above 1.
   expectStats("count", 0, {0, 1, 0, -infinity});
+  // Four (row, head) pairs see the first slot, two the second.
+  expectStats("mean", 0, {(2 + 0.5 + 0.25) / 4, (0.5 + 0.75) / 2, 1, -infinity});
+  expectStats("mean", 1, {(0.5 + 0.25) / 2, (0.5 + 0.75) / 2, 1, -infinity});
+  expectStats("decay", 0, {0.5 * 2 + 0.5 + 0.25, 0.5 + 0.75, 2, -infinity}, ", stat_decay = 0.5 : f32");
+  expectStats("hits", 0, {2, 1, 2, -infinity}, ", stat_threshold = 0.6 : f32");
+  // Every second row, the last included.
+  expectStats("sum", 0, {0.5 + 0.25, 0.5 + 0.75, 2, -infinity}, ", stat_stride = 2 : i64");
 }
 
 TEST_F(ReferenceParts, TreeMaskRulesTheRowsOfThisStep) {

@@ -145,11 +145,30 @@ LogicalResult AttentionOp::verify() {
   if (wantsStats != static_cast<bool>(getStat())) {
     return emitOpError() << "expects stat exactly when stats are returned, but got " << (wantsStats ? "none" : "one");
   }
-  if (!wantsStats && getStatRowsAttr()) {
-    return emitOpError() << "expects stat_rows only when stats are returned, but got " << getStatRowsAttr();
+  for (auto [name, attr] : {std::pair<StringRef, Attribute>{"stat_rows", getStatRowsAttr()},
+                            {"stat_stride", getStatStrideAttr()},
+                            {"stat_decay", getStatDecayAttr()},
+                            {"stat_threshold", getStatThresholdAttr()}}) {
+    if (!wantsStats && attr) {
+      return emitOpError() << "expects " << name << " only when stats are returned, but got " << attr;
+    }
   }
   if (wantsStats && getCaches().size() != 1) {
     return emitOpError() << "expects one segment when stats are returned, but got " << getCaches().size();
+  }
+  // attention_c15
+  for (auto [stat, name, attr] : {std::tuple<Stat, StringRef, Attribute>{Stat::Decay, "stat_decay", getStatDecayAttr()},
+                                  {Stat::Hits, "stat_threshold", getStatThresholdAttr()}}) {
+    if ((getStat() == stat) != static_cast<bool>(attr)) {
+      return emitOpError() << "expects " << name << " exactly with the statistic " << stringifyStat(stat)
+                           << ", but got " << (attr ? "one" : "none");
+    }
+  }
+  // attention_c16
+  if (failed(verifyAtLeast(*this, "stat_stride", getStatStrideAttr(), 1)) ||
+      failed(verifyBetween(*this, "stat_decay", getStatDecayAttr(), 0, 1)) ||
+      failed(verifyBetween(*this, "stat_threshold", getStatThresholdAttr(), 0, 1))) {
+    return failure();
   }
   // attention_c9
   for (auto [kind, result] : llvm::zip(returns, getResults())) {
@@ -325,7 +344,7 @@ LogicalResult AttendOp::verify() {
 LogicalResult ScoreOp::verify() {
   CacheType cache = cacheOf(getCache());
   // score_c1
-  bool needsQuery = getKind() == ScoreKind::Bound || getKind() == ScoreKind::Dot;
+  bool needsQuery = llvm::is_contained({ScoreKind::Bound, ScoreKind::Dot, ScoreKind::Mean}, getKind());
   if (needsQuery != static_cast<bool>(getQuery())) {
     return emitOpError() << "expects " << (needsQuery ? "a" : "no") << " query for " << stringifyScoreKind(getKind())
                          << ", but got " << (needsQuery ? "none" : "one");
@@ -341,6 +360,7 @@ LogicalResult ScoreOp::verify() {
     return success();
   };
   if ((getKind() == ScoreKind::Bound && failed(needs(cache.getMinmaxPlane(), "minmax"))) ||
+      (getKind() == ScoreKind::Mean && failed(needs(cache.getMeanPlane(), "mean"))) ||
       (getKind() == ScoreKind::KeyNorm && failed(needs(cache.getNormPlane(), "norm"))) ||
       (getKind() == ScoreKind::Plane && failed(needs(cache.getScorePlane(), "score")))) {
     return failure();
@@ -355,9 +375,9 @@ LogicalResult ScoreOp::verify() {
     return failure();
   }
   // score_c5
-  if (getKind() == ScoreKind::Bound && cache.getRope()) {
-    return emitOpError() << "expects a cache that stores rotated keys for bound, as the summaries are of stored keys, "
-                            "but got one that rotates them when loaded";
+  if (llvm::is_contained({ScoreKind::Bound, ScoreKind::Mean}, getKind()) && cache.getRope()) {
+    return emitOpError() << "expects a cache that stores rotated keys for " << stringifyScoreKind(getKind())
+                         << ", as the summaries are of stored keys, but got one that rotates them when loaded";
   }
   return success();
 }
@@ -396,6 +416,81 @@ LogicalResult TopKOp::verify() {
   if (k && first && last && first.getInt() > k.getInt() - last.getInt()) {
     return emitExpected(*this, "first + last", Twine("of at most k = ") + Twine(k.getInt()),
                         Twine(first.getInt()) + " + " + Twine(last.getInt()));
+  }
+  return success();
+}
+
+LogicalResult ThresholdOp::verify() {
+  // threshold_c1
+  if (Unit unit = getResult().getType().getUnit(); unit != getUnit()) {
+    return emitExpected(*this, "a result of unit", stringifyUnit(getUnit()), stringifyUnit(unit));
+  }
+  // threshold_c2
+  if (failed(verifyAtLeast(*this, "first", getFirst(), 0)) || failed(verifyAtLeast(*this, "last", getLast(), 0))) {
+    return failure();
+  }
+  // threshold_c3
+  if (failed(verifyScores(*this, "scores", getScores().getType(), cacheOf(getCache())))) {
+    return failure();
+  }
+  // threshold_c4
+  if (auto value = dyn_cast<FloatAttr>(getValue()); value && value.getValue().isNaN()) {
+    return emitExpected(*this, "a value", "that is a number", value);
+  }
+  return success();
+}
+
+ParseResult MapScoresOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  Type type;
+  Region *body = result.addRegion();
+  if (parser.parseOperandList(operands) || parser.parseRegion(*body) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) || parser.parseColonType(type) ||
+      parser.resolveOperands(operands, type, result.operands)) {
+    return failure();
+  }
+  result.addTypes(type);
+  return success();
+}
+
+void MapScoresOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getInputs() << ' ';
+  printer.printRegion(getBody());
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
+  printer << " : " << getResult().getType();
+}
+
+LogicalResult MapScoresOp::verify() {
+  // map_scores_c1
+  if (getInputs().empty()) {
+    return emitOpError() << "expects at least one operand, but got none";
+  }
+  // map_scores_c2
+  for (auto [i, input] : llvm::enumerate(getInputs())) {
+    if (input.getType() != getResult().getType()) {
+      return emitExpected(*this, Twine("operand ") + Twine(i) + " of the result's type", getResult().getType(),
+                          input.getType());
+    }
+  }
+  // map_scores_c3
+  Block &block = getBody().front();
+  SmallVector<Type> want(getInputs().size(), Float32Type::get(getContext()));
+  if (block.getArgumentTypes() != TypeRange(want)) {
+    return emitOpError() << "expects region arguments (" << want << "), one for each operand, but got ("
+                         << block.getArgumentTypes() << ")";
+  }
+  // map_scores_c4
+  if (!block.mightHaveTerminator() || !isa<YieldOp>(block.back())) {
+    return emitOpError() << "expects a region that ends in kvcache.yield, but got "
+                         << (block.empty() ? StringRef("no op") : block.back().getName().getStringRef());
+  }
+  // map_scores_c5
+  for (Operation &inner : block) {
+    if (!isAllowedInScoreRegion(&inner) || isa<AlibiOp>(inner)) {
+      return inner.emitOpError() << "expects element-wise scalar arith and math, kvcache.soft_cap or kvcache.parameter "
+                                    "in a region over scores, but got '"
+                                 << inner.getName() << "'";
+    }
   }
   return success();
 }

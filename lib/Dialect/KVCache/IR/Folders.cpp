@@ -91,6 +91,14 @@ OpFoldResult PoolOp::fold(FoldAdaptor) {
   return isValue(getInput()) && kernel && kernel.getInt() == 1 ? getInput() : Value();
 }
 
+OpFoldResult MapScoresOp::fold(FoldAdaptor) {
+  // The only operand as it is. With several, an operand that is not yielded may still make a result -inf.
+  Block &block = getBody().front();
+  auto yield = cast<YieldOp>(block.getTerminator());
+  bool same = getInputs().size() == 1 && yield.getScore() == block.getArgument(0);
+  return same && isValue(getResult()) ? getInputs()[0] : Value();
+}
+
 LogicalResult OnlineAttentionOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) {
   auto begin = dyn_cast_or_null<IntegerAttr>(adaptor.getBegin()), end = dyn_cast_or_null<IntegerAttr>(adaptor.getEnd());
   bool empty = getBegin() == getEnd() || (begin && end && begin.getInt() >= end.getInt());

@@ -14,8 +14,8 @@ using namespace kvc::kvcache;
 
 OpOperand *op_detail::getUpdatedCache(Operation *op) {
   return TypeSwitch<Operation *, OpOperand *>(op)
-      .Case<AppendOp, CompactOp, EvictOp, RebaseOp, AccumulateOp, SealOp, ForkOp, TruncateOp, ImportOp, AttendOp>(
-          [](auto update) { return &update.getCacheMutable(); })
+      .Case<AppendOp, CompactOp, EvictOp, RebaseOp, AccumulateOp, SealOp, ForkOp, TruncateOp, ImportOp, AttendOp,
+            MergeSlotsOp, CommitOp, FetchOp>([](auto update) { return &update.getCacheMutable(); })
       .Default([](Operation *) { return nullptr; });
 }
 
@@ -80,6 +80,10 @@ LogicalResult PoolOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDim
   return reifyAs(b, getInput(), shapes);
 }
 
+LogicalResult MapScoresOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  return reifyAs(b, getInputs()[0], shapes);
+}
+
 LogicalResult MergeStatesOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
   return success(succeeded(reifyAs(b, getStates()[0], shapes)) && succeeded(reifyAs(b, getStates()[1], shapes)));
 }
@@ -129,7 +133,7 @@ LogicalResult ScoreOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDi
     return failure();
   }
   Value units = BatchMaxLengthOp::create(b, getLoc(), getCache(), getBatch());
-  if (getKind() == ScoreKind::Bound) {
+  if (getKind() == ScoreKind::Bound || getKind() == ScoreKind::Mean) {
     Value page = arith::ConstantIndexOp::create(b, getLoc(), cache.getPage());
     units = arith::CeilDivUIOp::create(b, getLoc(), units, page);
   }

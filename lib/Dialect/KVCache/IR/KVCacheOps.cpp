@@ -29,6 +29,15 @@ LogicalResult WeightOp::verify() {
   return success();
 }
 
+LogicalResult ParameterOp::verify() {
+  // parameter_c1
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  if (!module || !module->hasAttr("kvcache.method")) {
+    return emitOpError() << "expects to stand in a method (a module with kvcache.method), but got none around it";
+  }
+  return success();
+}
+
 LogicalResult RopeOp::verify() {
   ShapedType input = shapeOf(getInput().getType());
   // rope_c1
@@ -118,6 +127,33 @@ LogicalResult EvictOp::verify() {
   return verifyOwnSlots(*this, cache);
 }
 
+LogicalResult MergeSlotsOp::verify() {
+  CacheType cache = cacheOf(getCache());
+  // merge_slots_c1
+  if (Unit unit = getKeep().getType().getUnit(); unit != Unit::Token) {
+    return emitExpected(*this, "a selection of unit", "token", stringifyUnit(unit));
+  }
+  // merge_slots_c2
+  if (failed(verifyMovable(*this, cache))) {
+    return failure();
+  }
+  // merge_slots_c3
+  if (failed(verifyOwnSlots(*this, cache))) {
+    return failure();
+  }
+  // merge_slots_c4
+  if (failed(verifyScores(*this, "weights", getWeights().getType(), cache))) {
+    return failure();
+  }
+  // merge_slots_c5
+  return verifyBetween(*this, "min_similarity", getMinSimilarityAttr(), -1, 1);
+}
+
+LogicalResult CommitOp::verify() {
+  // commit_c1
+  return verifyNoRing(*this, cacheOf(getCache()));
+}
+
 LogicalResult RebaseOp::verify() {
   CacheType cache = cacheOf(getCache());
   // rebase_c1
@@ -151,11 +187,7 @@ LogicalResult AccumulateOp::verify() {
     return failure();
   }
   // accumulate_c3
-  float decay = getDecay().convertToFloat();
-  if (!(decay >= 0.0f && decay <= 1.0f)) {
-    return emitExpected(*this, "a decay", "between 0 and 1", getDecayAttr());
-  }
-  return success();
+  return verifyBetween(*this, "a decay", getDecayAttr(), 0, 1);
 }
 
 LogicalResult SealOp::verify() {
@@ -273,6 +305,39 @@ static ParseResult parsePlainI64(OpAsmParser &parser, IntegerAttr &attr) {
 }
 
 static void printPlainI64(OpAsmPrinter &printer, Operation *, IntegerAttr attr) { printer << attr.getInt(); }
+
+/// `<...>`, or a whole attribute: `#kvcache.rope<...>` or its alias.
+static ParseResult parseRope(OpAsmParser &parser, RopeAttr &rope) {
+  SMLoc loc = parser.getCurrentLocation();
+  Attribute attr;
+  if (OptionalParseResult whole = parser.parseOptionalAttribute(attr); !whole.has_value()) {
+    attr = RopeAttr::parse(parser, Type());
+  } else if (failed(*whole)) {
+    return failure();
+  }
+  rope = dyn_cast_or_null<RopeAttr>(attr);
+  if (attr && !rope) {
+    return parser.emitError(loc) << "expects a #kvcache.rope, but got " << attr;
+  }
+  return success(static_cast<bool>(rope));
+}
+
+static void printRope(OpAsmPrinter &printer, Operation *, RopeAttr rope) { printer.printStrippedAttrOrType(rope); }
+
+/// The name of a parameter as a string.
+static ParseResult parseParamName(OpAsmParser &parser, ParamAttr &param) {
+  SMLoc loc = parser.getCurrentLocation();
+  std::string name;
+  if (parser.parseString(&name)) {
+    return failure();
+  }
+  param = ParamAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), name);
+  return success(static_cast<bool>(param));
+}
+
+static void printParamName(OpAsmPrinter &printer, Operation *, ParamAttr param) {
+  printer.printString(param.getName());
+}
 
 /// `max` or `"max"`.
 static ParseResult parsePoolMode(OpAsmParser &parser, StringAttr &mode) {

@@ -102,9 +102,9 @@ FormatAttr FormatAttr::getByName(MLIRContext *context, StringRef name) {
     return {};
   }
   if (row->kind != FormatRow::Kind::Integer) {
-    return get(context, row->name, 0, Axis::Token, false, Type());
+    return get(context, row->name, 0, Axis::Token, false, Type(), false);
   }
-  return get(context, row->name, defaultGroup, Axis::Token, false, Float16Type::get(context));
+  return get(context, row->name, defaultGroup, Axis::Token, false, Float16Type::get(context), false);
 }
 
 bool FormatAttr::isInteger() const { return lookupFormat(getName())->kind == FormatRow::Kind::Integer; }
@@ -139,7 +139,7 @@ FailureOr<FormatAttr> FormatAttr::parseBare(AsmParser &parser) {
   }
   int64_t group = base.getGroup();
   Axis axis = base.getAxis();
-  bool symmetric = base.getSymmetric();
+  bool symmetric = base.getSymmetric(), hadamard = base.getHadamard();
   Type scale = base.getScale();
   if (succeeded(parser.parseOptionalLess())) {
     auto field = [&]() -> ParseResult {
@@ -148,8 +148,8 @@ FailureOr<FormatAttr> FormatAttr::parseBare(AsmParser &parser) {
       if (parser.parseKeyword(&key)) {
         return failure();
       }
-      if (key == "symmetric") {
-        symmetric = true;
+      if (key == "symmetric" || key == "hadamard") {
+        (key == "symmetric" ? symmetric : hadamard) = true;
         return success();
       }
       if (key == "group") {
@@ -170,7 +170,7 @@ FailureOr<FormatAttr> FormatAttr::parseBare(AsmParser &parser) {
         axis = *parsed;
         return success();
       }
-      return parser.emitError(fieldLoc) << "expects group, axis, symmetric or scale, but got '" << key << "'";
+      return parser.emitError(fieldLoc) << "expects group, axis, symmetric, scale or hadamard, but got '" << key << "'";
     };
     if (!base.isInteger()) {
       return parser.emitError(loc) << "expects no parameters of format '" << name << "'", failure();
@@ -180,7 +180,7 @@ FailureOr<FormatAttr> FormatAttr::parseBare(AsmParser &parser) {
     }
   }
   auto attr = getChecked([&] { return parser.emitError(loc); }, parser.getContext(), base.getName(), group, axis,
-                         symmetric, scale);
+                         symmetric, scale, hadamard);
   if (!attr) {
     return failure();
   }
@@ -207,6 +207,9 @@ void FormatAttr::printBare(llvm::raw_ostream &os) const {
   if (getScale() != base.getScale()) {
     os << comma << "scale = " << getScale();
   }
+  if (getHadamard()) {
+    os << comma << "hadamard";
+  }
   os << '>';
 }
 
@@ -228,7 +231,7 @@ void FormatAttr::print(AsmPrinter &printer) const {
 }
 
 LogicalResult FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef name, int64_t group,
-                                 Axis axis, bool symmetric, Type scale) {
+                                 Axis axis, bool symmetric, Type scale, bool) {
   // format_c1
   const FormatRow *row = lookupFormat(name);
   if (!row) {
@@ -335,13 +338,24 @@ int64_t CacheType::getTailSlots() const {
   return group == 1 && getResidual() == 0 ? 0 : llvm::alignTo(getResidual() + group, granule);
 }
 
+StringRef CacheType::getUnsupportedField() const {
+  if (aliasesValues()) {
+    return "v = alias";
+  }
+  if (getK().getHadamard() || getV().getHadamard()) {
+    return "hadamard";
+  }
+  return getMeanPlane() ? "planes = [mean]" : "";
+}
+
 Type CacheType::parse(AsmParser &parser) {
   SMLoc loc = parser.getCurrentLocation();
   MLIRContext *context = parser.getContext();
   int64_t heads = 0, kDim = 0, vDim = 0, page = 0, residual = 0, window = 0, sinks = 0;
   FormatAttr k, v;
+  int64_t valueFrom = -1;
   Type tail = Float16Type::get(context);
-  bool stored = false, perHead = false, minmax = false, score = false, norm = false;
+  bool stored = false, perHead = false, minmax = false, score = false, norm = false, mean = false;
   RopeAttr rope;
 
   auto choice = [&](StringRef no, StringRef yes, bool &into) -> ParseResult {
@@ -364,6 +378,16 @@ Type CacheType::parse(AsmParser &parser) {
     into = *parsed;
     return success();
   };
+  // `alias<from = N>`, or a format.
+  auto values = [&]() -> ParseResult {
+    valueFrom = -1;
+    if (failed(parser.parseOptionalKeyword("alias"))) {
+      return format(v);
+    }
+    v = {};
+    return failure(parser.parseLess() || parser.parseKeyword("from") || parser.parseEqual() ||
+                   parser.parseInteger(valueFrom) || parser.parseGreater());
+  };
   auto plane = [&]() -> ParseResult {
     SMLoc at = parser.getCurrentLocation();
     StringRef value;
@@ -374,9 +398,10 @@ Type CacheType::parse(AsmParser &parser) {
                      .Case("minmax", &minmax)
                      .Case("score", &score)
                      .Case("norm", &norm)
+                     .Case("mean", &mean)
                      .Default(nullptr);
     if (!flag) {
-      return parser.emitError(at) << "expects a plane minmax, score or norm, but got '" << value << "'";
+      return parser.emitError(at) << "expects a plane minmax, mean, score or norm, but got '" << value << "'";
     }
     *flag = true;
     return success();
@@ -403,7 +428,7 @@ Type CacheType::parse(AsmParser &parser) {
       return format(k);
     }
     if (key == "v") {
-      return format(v);
+      return values();
     }
     if (key == "tail") {
       return parser.parseType(tail);
@@ -428,8 +453,8 @@ Type CacheType::parse(AsmParser &parser) {
   if (vDim == 0) {
     vDim = kDim;
   }
-  return getChecked([&] { return parser.emitError(loc); }, context, heads, kDim, vDim, page, k, v, residual, tail,
-                    stored, perHead, window, sinks, rope, minmax, score, norm);
+  return getChecked([&] { return parser.emitError(loc); }, context, heads, kDim, vDim, page, k, valueFrom < 0 ? v : k,
+                    residual, tail, stored, perHead, window, sinks, rope, minmax, score, norm, mean, valueFrom);
 }
 
 void CacheType::print(AsmPrinter &printer) const {
@@ -441,7 +466,11 @@ void CacheType::print(AsmPrinter &printer) const {
   os << ", page = " << getPage() << ", k = ";
   getK().printBare(os);
   os << ", v = ";
-  getV().printBare(os);
+  if (aliasesValues()) {
+    os << "alias<from = " << getValueFrom() << '>';
+  } else {
+    getV().printBare(os);
+  }
   if (getResidual()) {
     os << ", residual = " << getResidual();
   }
@@ -464,18 +493,16 @@ void CacheType::print(AsmPrinter &printer) const {
     os << ", rope = ";
     printer.printAttribute(getRope());
   }
-  if (getMinmaxPlane() || getScorePlane() || getNormPlane()) {
-    os << ", planes = [";
-    llvm::ListSeparator comma;
-    if (getMinmaxPlane()) {
-      os << comma << "minmax";
+  const std::pair<StringRef, bool> planes[] = {
+      {"minmax", getMinmaxPlane()}, {"mean", getMeanPlane()}, {"score", getScorePlane()}, {"norm", getNormPlane()}};
+  StringRef before = ", planes = [";
+  for (auto [name, present] : planes) {
+    if (present) {
+      os << before << name;
+      before = ", ";
     }
-    if (getScorePlane()) {
-      os << comma << "score";
-    }
-    if (getNormPlane()) {
-      os << comma << "norm";
-    }
+  }
+  if (before == ", ") {
     os << ']';
   }
   os << '>';
@@ -484,7 +511,7 @@ void CacheType::print(AsmPrinter &printer) const {
 LogicalResult CacheType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t heads, int64_t kDim,
                                 int64_t vDim, int64_t page, FormatAttr k, FormatAttr v, int64_t residual, Type tail,
                                 bool storedPositions, bool perHead, int64_t window, int64_t sinks, RopeAttr rope,
-                                bool minmaxPlane, bool scorePlane, bool normPlane) {
+                                bool minmaxPlane, bool scorePlane, bool normPlane, bool meanPlane, int64_t valueFrom) {
   // cache_c1
   if (heads < 1 || heads > 1024) {
     return emitError() << "expects heads of 1 to 1024, but got " << heads;
@@ -516,6 +543,17 @@ LogicalResult CacheType::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
     if (format.getAxis() == Axis::Channel && page % format.getGroup()) {
       return emitError() << "expects a page that is a multiple of the " << format.getGroup() << " tokens of a group of "
                          << name << ", but got " << page;
+    }
+  }
+  // cache_c14
+  if (valueFrom >= 0 && (valueFrom > kDim - vDim || v != k)) {
+    return emitError() << "expects an alias of " << vDim << " of the " << kDim
+                       << " channels of a key, but got those from " << valueFrom;
+  }
+  // cache_c15
+  for (auto [name, format, dim] : {std::tuple<StringRef, FormatAttr, int64_t>{"k", k, kDim}, {"v", v, vDim}}) {
+    if (format.getHadamard() && !llvm::isPowerOf2_64(dim) && (name == "k" || valueFrom < 0)) {
+      return emitError() << "expects a power of two as the channels of " << name << " with hadamard, but got " << dim;
     }
   }
   // cache_c7

@@ -17,6 +17,10 @@ int64_t kvc::kvcache::getInt(Attribute attr) { return cast<IntegerAttr>(attr).ge
 
 int64_t kvc::kvcache::getIntOr(Attribute attr, int64_t fallback) { return attr ? getInt(attr) : fallback; }
 
+double kvc::kvcache::getFloatOr(Attribute attr, double fallback) {
+  return attr ? cast<FloatAttr>(attr).getValueAsDouble() : fallback;
+}
+
 CacheType kvc::kvcache::getCacheType(Type type) {
   if (auto memory = dyn_cast<MemoryType>(type)) {
     return memory.getCache();
@@ -77,6 +81,14 @@ LogicalResult op_detail::verifyAtLeast(Operation *op, StringRef name, Attribute 
   return success();
 }
 
+LogicalResult op_detail::verifyBetween(Operation *op, StringRef name, Attribute attr, double low, double high) {
+  auto number = dyn_cast_or_null<FloatAttr>(attr);
+  if (number && !(number.getValueAsDouble() >= low && number.getValueAsDouble() <= high)) {
+    return op->emitOpError() << "expects " << name << " between " << low << " and " << high << ", but got " << attr;
+  }
+  return success();
+}
+
 LogicalResult op_detail::verifySameDim(Operation *op, const Twine &what, int64_t want, int64_t got) {
   if (!ShapedType::isDynamic(want) && !ShapedType::isDynamic(got) && want != got) {
     return emitExpected(op, what, want, got);
@@ -123,7 +135,7 @@ LogicalResult op_detail::verifyScale(Operation *op, APFloat scale) {
 //===----------------------------------------------------------------------===//
 
 bool kvc::kvcache::isAllowedInScoreRegion(Operation *op) {
-  if (isa<SoftCapOp, AlibiOp, YieldOp, arith::ConstantOp>(op)) {
+  if (isa<SoftCapOp, AlibiOp, YieldOp, ParameterOp, arith::ConstantOp>(op)) {
     return true;
   }
   if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect())) {

@@ -26,6 +26,9 @@ mlir::LogicalResult verifyQueryChannels(mlir::Operation *op, mlir::Type query, C
 mlir::LogicalResult verifyScores(mlir::Operation *op, llvm::StringRef name, mlir::Type type, CacheType cache);
 /// An integer attribute, where it is known, is at least `low`.
 mlir::LogicalResult verifyAtLeast(mlir::Operation *op, llvm::StringRef name, mlir::Attribute attr, int64_t low);
+/// A float attribute, where it is known, is a number of low .. high.
+mlir::LogicalResult verifyBetween(mlir::Operation *op, llvm::StringRef name, mlir::Attribute attr, double low,
+                                  double high);
 /// Two static dimensions are the same.
 mlir::LogicalResult verifySameDim(mlir::Operation *op, const llvm::Twine &what, int64_t want, int64_t got);
 /// A rotation touches at most `channels` channels.

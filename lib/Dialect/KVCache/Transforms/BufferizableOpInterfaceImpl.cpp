@@ -86,7 +86,7 @@ BufferLikeType resultType(OpResult result) {
   }
   auto tensor = cast<RankedTensorType>(type);
   // Where operands and results have one type, their layouts have to agree too.
-  if (isa<RopeOp, PoolOp, MergeStatesOp>(result.getOwner())) {
+  if (isa<RopeOp, PoolOp, MapScoresOp, MergeStatesOp>(result.getOwner())) {
     return cast<BufferLikeType>(Type(anyLayout(tensor)));
   }
   return cast<BufferLikeType>(Type(getMemRefTypeWithStaticIdentityLayout(tensor)));
@@ -146,7 +146,7 @@ template <typename OpTy> struct CacheOpModel : BufferizableOpInterface::External
         return failure();
       }
       auto tensor = dyn_cast<RankedTensorType>(operand.getType());
-      if (isa<RopeOp, PoolOp, MergeStatesOp>(op) && tensor && buffer->getType() != anyLayout(tensor)) {
+      if (isa<RopeOp, PoolOp, MapScoresOp, MergeStatesOp>(op) && tensor && buffer->getType() != anyLayout(tensor)) {
         buffer = memref::CastOp::create(rewriter, op->getLoc(), anyLayout(tensor), *buffer).getResult();
       }
       operands.push_back(*buffer);
@@ -178,8 +178,8 @@ void kvc::kvcache::registerBufferizableOpInterfaceModels(DialectRegistry &regist
     CacheType::attachInterface<CacheTensorLike>(*context);
     MemoryType::attachInterface<MemoryBufferLike>(*context);
     attachModels<RopeOp, BatchMaxLengthOp, AppendOp, CompactOp, EvictOp, RebaseOp, AccumulateOp, SealOp, RequantizeOp,
-                 CopyOp, ForkOp, TruncateOp, AttentionOp, ScoreOp, PoolOp, TopKOp, MergeStatesOp, ExportOp, ImportOp>(
-        context);
+                 CopyOp, ForkOp, TruncateOp, AttentionOp, ScoreOp, PoolOp, TopKOp, MergeStatesOp, ExportOp, ImportOp,
+                 MergeSlotsOp, CommitOp, FetchOp, ThresholdOp, MapScoresOp>(context);
     // The ops and types that bufferisation makes.
     context->loadDialect<bufferization::BufferizationDialect, memref::MemRefDialect>();
   });

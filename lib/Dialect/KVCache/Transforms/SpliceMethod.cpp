@@ -281,6 +281,21 @@ private:
     if (auto append = dyn_cast<AppendOp>(clone); append && append.getRopeAttr() && append.getRopeAttr().isSite()) {
       append.setRopeAttr(site.getRopeAttr());
     }
+    if (isa<ParameterOp>(op)) {
+      FailureOr<Value> value = createConstant(cast<ParameterOp>(clone));
+      if (failed(value)) {
+        return failure();
+      }
+      mapping.map(op.getResult(0), *value);
+      return success();
+    }
+    SmallVector<ParameterOp> parameters;
+    clone->walk([&](ParameterOp parameter) { parameters.push_back(parameter); });
+    for (ParameterOp parameter : parameters) {
+      if (failed(createConstant(parameter))) {
+        return failure();
+      }
+    }
     replacer.recursivelyReplaceElementsIn(clone, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
     clone->walk([&](Operation *inner) { inner->setLoc(CallSiteLoc::get(inner->getLoc(), site.getLoc())); });
     LogicalResult fits = success();
@@ -292,6 +307,21 @@ private:
                                     << site.getLayer() << " (" << site.getPhase() << ")";
     }
     return success();
+  }
+
+  /// The parameter's value as a constant in place of the op.
+  FailureOr<Value> createConstant(ParameterOp op) {
+    auto value = dyn_cast<TypedAttr>(method.parameter(op.getParam().getName(), site.getLayer()));
+    if (!value || value.getType() != op.getResult().getType()) {
+      auto diag = op.emitOpError() << "expects the type of the parameter '" << op.getParam().getName() << "', ";
+      value ? diag << value.getType() : diag << "a string";
+      return diag << ", but got " << op.getResult().getType(), failure();
+    }
+    OpBuilder at(op);
+    Value constant = arith::ConstantOp::create(at, CallSiteLoc::get(op.getLoc(), site.getLoc()), value);
+    op.replaceAllUsesWith(constant);
+    op.erase();
+    return constant;
   }
 
   /// A method's scale multiplies the site's; a window of the site narrows the method's.

@@ -49,6 +49,10 @@ int64_t getInt(mlir::Attribute attr);
 /// The value, or `fallback` when the attribute is absent.
 int64_t getIntOr(mlir::Attribute attr, int64_t fallback);
 
+/// The value of a float attribute of an op, or `fallback` when it is absent. Must not be called while it still is a
+/// method's parameter.
+double getFloatOr(mlir::Attribute attr, double fallback);
+
 /// The cache type of a cache or of its memory; null for anything else, such as the placeholder of a method.
 CacheType getCacheType(mlir::Type type);
 
