@@ -144,7 +144,7 @@ class Program:
         self.set(name, oracle.append(self.cache[1], k, v, batch, rope), "append")
 
     def selection(self, batch_name, batch, query_name, q, heads):
-        """A selection of pages or slots by topk over some score."""
+        """A selection of pages or slots by topk or threshold over some score, or what is computed from it."""
         t = self.t
         kinds = ["dot"] + ["bound"] * ("minmax" in t.planes and not t.rope) + ["key_norm"] * ("norm" in t.planes) + \
             ["plane"] * ("score" in t.planes)
@@ -162,9 +162,26 @@ class Program:
         if unit == "token" and self.rng.random() < 0.5:
             mode, kernel = str(self.rng.choice(["max", "mean"])), int(self.rng.choice([1, 3, 5]))
             scores = oracle.pool(mode, scores, kernel)
-            name = self.emit(f"kvcache.pool \"{mode}\" {name} {{kernel = {kernel} : i64}} : {shape}")
+            name = self.emit(f"kvcache.pool {mode} {name} {{kernel = {kernel} : i64}} : {shape}")
             self.give(name, shape, scores)
+        if self.rng.random() < 0.3:
+            lower = oracle.map_scores(np.negative, scores)
+            less = self.emit(f"kvcache.map_scores {name} {{\n  ^bb0(%x: f32):\n    %y = arith.negf %x : f32\n"
+                             f"    kvcache.yield %y\n  }} : {shape}")
+            scores = oracle.map_scores(lambda a, b: a * a + b, lower, scores)
+            name = self.emit(f"kvcache.map_scores {less}, {name} {{\n  ^bb0(%x: f32, %y: f32):\n    %z = arith.mulf %x, %x : f32\n"
+                             f"    %s = arith.addf %z, %y : f32\n    kvcache.yield %s\n  }} : {shape}")
+            self.give(name, shape, scores)
+            self.used.add("map_scores")
         first, last = int(self.rng.integers(0, 3)), int(self.rng.integers(0, 3))
+        if self.rng.random() < 0.3:
+            seen = scores[np.isfinite(scores)]
+            value = float(np.float32((np.median(seen) if len(seen) else 0.0) + 0.0071))
+            chosen = oracle.threshold(unit, scores, self.cache[1], batch, value, first, last)
+            result = self.emit(f"kvcache.threshold {unit} {name}, {self.cache[0]} at {batch_name} {{value = {value:.9e} : f32, "
+                               f"first = {first} : i64, last = {last} : i64}} : {shape}, {t} -> !kvcache.selection<{unit}>")
+            self.used.update({f"score {kind}", "threshold"})
+            return result, (unit, chosen), name, scores
         k = first + last + int(self.rng.integers(1, 5))
         chosen = oracle.topk(unit, scores, self.cache[1], batch, k, first, last)
         result = self.emit(f"kvcache.topk {unit} {name}, {self.cache[0]} at {batch_name} {{k = {k} : i64, first = {first} "
@@ -244,9 +261,14 @@ class Program:
         returns = ["out", "lse"]
         outputs = [f"tensor<?x{heads}x{t.v_dim}xf32>", f"tensor<?x{heads}xf32>"]
         if len(segments) == 1 and not self.wild and rng.random() < 0.5:
-            options["stat"] = str(rng.choice(["sum", "max", "count"]))
+            options["stat"] = str(rng.choice(["sum", "max", "count", "mean", "decay", "hits"]))
             options["stat_rows"] = int(rng.integers(0, 4))
-            attributes += [f"stat = #kvcache.stat<{options['stat']}>", f"stat_rows = {options['stat_rows']} : i64"]
+            options["stat_stride"] = int(rng.choice([1, 1, 2]))
+            attributes += [f"stat = #kvcache.stat<{options['stat']}>", f"stat_rows = {options['stat_rows']} : i64",
+                           f"stat_stride = {options['stat_stride']} : i64"]
+            if options["stat"] in ("decay", "hits"):
+                name, options["number"] = {"decay": ("stat_decay", 0.75), "hits": ("stat_threshold", 0.109375)}[options["stat"]]
+                attributes.append(f"{name} = {options['number']} : f32")
             returns.append("stats")
             outputs.append(f"tensor<?x{t.heads}x?xf32>")
             self.used.add(f"stat {options['stat']}")

@@ -482,12 +482,13 @@ def view(query, cache, batch, e, s, rows, h, scale, causal, window, sinks, chose
 
 
 def attention(query, caches, batch, scale, causal=False, window=None, sinks=0, selections=None, tree=None,
-              sink_logits=None, score=None, stat=None, stat_rows=0):
+              sink_logits=None, score=None, stat=None, stat_rows=0, stat_stride=1, number=None):
     """out, lse and, with stat, stats."""
     count, heads, _ = query.shape
     first = caches[0].type
     out, lse = np.zeros((count, heads, first.v_dim)), np.full((count, heads), -INF)
     stats = np.full((len(batch.sequences), first.heads, widest(caches[0], batch, "token")), -INF)
+    weights = np.zeros_like(stats)
     for e, s, rows in batch.entries():
         for kv in range(first.heads):
             stats[e, kv, : units(caches[0], s, kv, "token")] = 0
@@ -501,15 +502,24 @@ def attention(query, caches, batch, scale, causal=False, window=None, sinks=0, s
             value = np.concatenate([part[4] for part in parts])
             # Rows without weight give 0, whatever the values hold.
             out[rows, h] = weigh(p, value, visible & (lse[rows, h] != -INF)[:, None])
-            counted = slice(max(p.shape[0] - stat_rows, 0) if stat_rows else 0, None)
+            later = np.arange(p.shape[0])[::-1]
+            counted = ((later < stat_rows) | (stat_rows == 0)) & (later % stat_stride == 0)
             seen = stats[e, h // (heads // first.heads), : p.shape[1]]
-            if stat == "sum":
+            if stat in ("sum", "mean"):
                 seen += p[counted].sum(0)
+                alive = visible & (lse[rows, h] != -INF)[:, None]
+                weights[e, h // (heads // first.heads), : p.shape[1]] += alive[counted].sum(0)
+            elif stat == "decay":
+                seen += (p * float(number) ** later[:, None])[counted].sum(0)
+            elif stat == "hits":
+                seen += (p > number)[counted].sum(0)
             elif stat == "max":
                 seen[:] = np.maximum(seen, p[counted].max(0, initial=0))
             elif stat == "count":
                 with np.errstate(divide="ignore"):
                     seen += (p > 1 / visible.sum(1, keepdims=True))[counted].sum(0)
+    if stat == "mean":
+        stats = stats / np.maximum(weights, 1)
     return (out, lse, stats) if stat else (out, lse)
 
 
@@ -577,6 +587,20 @@ def pool(mode, scores, kernel):
 def topk(unit, scores, cache, batch, k, first, last):
     return [[choose(scores[e, h, : units(cache, s, h, unit)], k, first, last) for h in range(cache.type.heads)]
             for e, s, _ in batch.entries()]
+
+
+def threshold(unit, scores, cache, batch, value, first, last):
+    lists = []
+    for e, s, _ in batch.entries():
+        counts = [units(cache, s, h, unit) for h in range(cache.type.heads)]
+        lists.append([np.array([i for i in range(n) if i < first or i >= n - last or scores[e, h, i] >= value], np.int64)
+                      for h, n in enumerate(counts)])
+    return lists
+
+
+def map_scores(function, *scores):
+    with np.errstate(all="ignore"):
+        return np.where(np.any([x == -INF for x in scores], axis=0), -INF, function(*scores))
 
 
 def export(plane, cache, batch, layout):

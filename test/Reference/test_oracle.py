@@ -51,17 +51,17 @@ def test_program(seed, tmp_path):
 def test_everything_is_met():
     """The programs together use every operation and option often enough to mean something."""
     met = Counter(kind for seed in range(CASES) for kind in Program(seed).used)
-    wanted = ("append attention online_attention merge_states topk truncate seal fork requantize import evict compact "
+    wanted = ("append attention online_attention merge_states topk threshold map_scores truncate seal fork requantize import evict compact "
               "rebase tree sink_logits").split()
     wanted += [f"accumulate {u}" for u in ("add", "decay", "max", "replace")]
-    wanted += [f"stat {s}" for s in ("sum", "max", "count")]
+    wanted += [f"stat {s}" for s in ("sum", "max", "count", "mean", "decay", "hits")]
     wanted += [f"score {s}" for s in ("bound", "dot", "key_norm", "plane")]
     wanted += [f"score region {s}" for s in ("soft_cap", "alibi", "capture", "cut")]
     assert all(met[kind] >= 5 for kind in wanted), {kind: met[kind] for kind in wanted}
 
 
 @pytest.mark.parametrize("operation", (
-    "append attention online_attention merge_states score pool topk truncate seal fork requantize import export evict "
+    "append attention online_attention merge_states score pool topk threshold map_scores truncate seal fork requantize import export evict "
     "compact rebase accumulate soft_cap alibi").split())
 def test_a_broken_operation_is_seen(operation, tmp_path):
     """The oracle with one operation broken on purpose fails at least one of the programs that use it."""

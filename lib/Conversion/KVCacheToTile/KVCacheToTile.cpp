@@ -63,6 +63,8 @@ struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<Conver
     return any ? WalkResult::interrupt() : WalkResult::advance();
   }
 
+  static FailureOr<Replacements> one(Value value) { return Replacements{value}; }
+
   /// The values for the op's results; none for an op that stays in the plan.
   static FailureOr<Replacements> lower(Operation *op, ImplicitLocOpBuilder &host) {
     return llvm::TypeSwitch<Operation *, FailureOr<Replacements>>(op)
@@ -83,6 +85,8 @@ struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<Conver
         .Case([&](ExportOp op) { return lowerExport(op, host); })
         .Case([&](MergeStatesOp op) { return lowerMergeStates(op, host); })
         .Case([&](AttentionOp op) { return lowerAttention(op, host); })
+        .Case([&](BatchEntriesOp op) { return one(tile::EntriesOp::create(host, op.getBatch())); })
+        .Case([&](BatchMaxLengthOp op) { return one(tile::MaxLengthOp::create(host, op.getCache(), op.getBatch())); })
         .Case([&](WeightOp) { return Replacements(); })
         .Case([&](ForkOp) { return Replacements(); })
         .Default([](Operation *op) -> FailureOr<Replacements> {

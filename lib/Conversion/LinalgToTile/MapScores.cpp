@@ -43,7 +43,10 @@ static void buildBody(MapScoresOp op, OpBuilder &b, Location loc, ValueRange arg
 void kvc::generalizeMapScores(func::FuncOp function) {
   function.walk([](MapScoresOp op) {
     OpBuilder b(op);
-    auto type = cast<RankedTensorType>(op.getResult().getType());
+    auto type = dyn_cast<RankedTensorType>(op.getResult().getType());
+    if (!type) {
+      return; // memory: refused as other operations without a lowering are
+    }
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, op.getLoc(), op.getInputs()[0]);
     Value init = tensor::EmptyOp::create(b, op.getLoc(), sizes, type.getElementType());
     SmallVector<AffineMap> maps(op.getInputs().size() + 1, b.getMultiDimIdentityMap(type.getRank()));

@@ -45,3 +45,95 @@ func.func @topk_keeps_too_many(%s: tensor<?x2x?xf32>, %c: !kv, %b: !kvcache.batc
   %sel = kvcache.topk token %s, %c at %b {k = 4 : i64, first = 2 : i64, last = 3 : i64} : tensor<?x2x?xf32>, !kv -> !kvcache.selection<token>
   return %sel : !kvcache.selection<token>
 }
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+
+// A list has room for every score; its length is counted.
+// CHECK-LABEL: func.func @tokens_above
+// CHECK: %[[EXTENT:.*]] = tensor.dim %arg0
+// CHECK: tensor.empty(%{{.*}}, %[[EXTENT]]) : tensor<?x?xi32>
+// CHECK: tile.dispatch @threshold
+// CHECK: tile.make_selection
+func.func @tokens_above(%s: tensor<?x2x?xf32>, %c: !kv, %b: !kvcache.batch) -> !kvcache.selection<token> {
+  %sel = kvcache.threshold token %s, %c at %b {value = 0.5 : f32, first = 2, last = 3} : tensor<?x2x?xf32>, !kv -> !kvcache.selection<token>
+  return %sel : !kvcache.selection<token>
+}
+// CHECK-LABEL: func.func private @threshold
+// CHECK: arith.cmpf oge
+
+// -----
+
+!own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
+
+func.func @merge_slots(%c: !own, %s: !kvcache.selection<token>, %w: tensor<?x2x?xf32>, %b: !kvcache.batch) -> !own {
+  // expected-error @below {{has no lowering yet}}
+  %d = kvcache.merge_slots %c keep %s weighted %w at %b : !own, !kvcache.selection<token>, tensor<?x2x?xf32>
+  return %d : !own
+}
+
+// -----
+
+!own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
+
+func.func @commit(%c: !own, %a: tensor<?xi8>, %b: !kvcache.batch) -> !own {
+  // expected-error @below {{has no lowering yet}}
+  %d = kvcache.commit %c accept %a at %b : !own, tensor<?xi8>
+  return %d : !own
+}
+
+// -----
+
+!own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
+
+func.func @fetch(%c: !own, %s: !kvcache.selection<token>, %b: !kvcache.batch) -> !own {
+  // expected-error @below {{has no lowering yet}}
+  %d = kvcache.fetch %c of %s at %b : !own, !kvcache.selection<token>
+  return %d : !own
+}
+
+// -----
+
+// expected-error @below {{has no lowering yet for a cache with v = alias}}
+func.func @alias(%c: !kvcache.cache<heads = 1, dim = 64, v_dim = 32, page = 16, k = f16, v = alias<from = 0>>) {
+  return
+}
+
+// -----
+
+// expected-error @below {{has no lowering yet for a cache with hadamard}}
+func.func @hadamard(%c: !kvcache.cache<heads = 1, dim = 64, page = 16, k = int4<hadamard>, v = f16>) {
+  return
+}
+
+// -----
+
+// expected-error @below {{has no lowering yet for a cache with planes = [mean]}}
+func.func @mean(%c: !kvcache.cache<heads = 1, dim = 64, page = 16, k = f16, v = f16, planes = [mean]>) {
+  return
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+
+func.func @hits(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x2x?xf32> {
+  // expected-error @below {{has no lowering of the statistic hits yet}}
+  %s = kvcache.attention %q over %c at %b returns (stats)
+      {scale = 1.0 : f32, stat = #kvcache.stat<hits>, stat_threshold = 0.5 : f32}
+      : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return %s : tensor<?x2x?xf32>
+}
+
+// -----
+
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+
+func.func @stride(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x2x?xf32> {
+  // expected-error @below {{has no lowering of statistics with a stride yet}}
+  %s = kvcache.attention %q over %c at %b returns (stats)
+      {scale = 1.0 : f32, stat = #kvcache.stat<sum>, stat_stride = 2}
+      : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  return %s : tensor<?x2x?xf32>
+}

@@ -281,3 +281,26 @@ func.func @empty_span(%q: tensor<?x8x64xf32>, %c: !kv, %batch: !kvcache.batch, %
       -> (tensor<?x8x64xf32>, tensor<?x8xf32>, tensor<?x8xf32>)
   return %r#0, %r#1 : tensor<?x8x64xf32>, tensor<?x8xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func @map_scores_of_itself
+// CHECK-NEXT: return %arg0
+func.func @map_scores_of_itself(%x: tensor<?x2x?xf32>) -> tensor<?x2x?xf32> {
+  %z = kvcache.map_scores %x {
+  ^bb0(%a: f32):
+    kvcache.yield %a
+  } : tensor<?x2x?xf32>
+  return %z : tensor<?x2x?xf32>
+}
+
+// The second operand is not yielded, but where it is -inf the result is.
+// CHECK-LABEL: func @map_scores_of_two_stays
+// CHECK: kvcache.map_scores
+func.func @map_scores_of_two_stays(%x: tensor<?x2x?xf32>, %y: tensor<?x2x?xf32>) -> tensor<?x2x?xf32> {
+  %z = kvcache.map_scores %x, %y {
+  ^bb0(%a: f32, %b: f32):
+    kvcache.yield %a
+  } : tensor<?x2x?xf32>
+  return %z : tensor<?x2x?xf32>
+}

@@ -1257,7 +1257,7 @@ func.func @merge_slots_c4_weights(%c: !own, %s: !kvcache.selection<token>, %w: t
 
 !own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
 func.func @merge_slots_c5_similarity(%c: !own, %s: !kvcache.selection<token>, %w: tensor<?x2x?xf32>, %b: !kvcache.batch) {
-  // expected-error@+1 {{expects min_similarity between -1}}
+  // expected-error@+1 {{expects min_similarity between -1 and 1, but got 1.500000e+00}}
   %d = kvcache.merge_slots %c keep %s weighted %w at %b {min_similarity = 1.5 : f32} : !own, !kvcache.selection<token>, tensor<?x2x?xf32>
   return
 }
@@ -1410,7 +1410,7 @@ func.func @attention_c16_stride(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.ba
 
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
 func.func @attention_c16_decay(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) {
-  // expected-error@+1 {{expects stat_decay between 0}}
+  // expected-error@+1 {{expects stat_decay between 0 and 1, but got 2.000000e+00}}
   %o = kvcache.attention %q over %c at %b returns (stats) {scale = 1.0 : f32, stat = #kvcache.stat<decay>, stat_decay = 2.0 : f32}
       : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
   return
@@ -1427,8 +1427,9 @@ func.func @score_c2_mean(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) {
 
 // -----
 
+#stat = #kvcache.stat<sum>
 func.func @rope_of_another_attribute(%q: tensor<?x8x64xf32>, %b: !kvcache.batch) {
   // expected-error@+1 {{expects a #kvcache.rope, but got}}
-  %r = kvcache.rope %q at %b by #kvcache.stat<sum> : tensor<?x8x64xf32>
+  %r = kvcache.rope %q at %b by #stat : tensor<?x8x64xf32>
   return
 }

@@ -2,15 +2,15 @@
 // RUN: kvc-opt %s -split-input-file -verify-diagnostics | FileCheck %s
 
 // The types of the module have names; each is printed once, before the functions.
-// CHECK: #rope = #kvcache.rope<base = 1.000000e+04 : f32, dims = 64, pairing = half>
-// CHECK: #rope1 = #kvcache.rope<base = 5.000000e+05 : f32, dims = 64, pairing = adjacent>
 // CHECK: !kv = !kvcache.cache<heads = 8, dim = 128, page = 16, k = f16, v = int8>
 // CHECK: !kv1 = !kvcache.cache<heads = 3, dim = 64, page = 32, k = int2<axis = channel>, v = int2, residual = 128>
 // CHECK: !kv2 = !kvcache.cache<heads = 8, dim = 128, page = 1, k = bf16, v = f32, positions = stored, window = 1024, sinks = 4>
 // CHECK: !kv3 = !kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = bf16, v = alias<from = 64>>
 // CHECK: !kv4 = !kvcache.cache<heads = 1, dim = 128, page = 16, k = int4<hadamard>, v = f16, planes = [minmax, mean]>
 // CHECK: !kv5 = !kvcache.cache<heads = 1, dim = 2, page = 3, k = f16, v = f16>
-// CHECK: !kv6 = !kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = int4<group = 64, axis = channel, symmetric, scale = bf16>, v = int8<group = 128, scale = f32>, residual = 64, tail = bf16, positions = stored, tables = per_head, rope = #rope1, planes = [minmax, score, norm]>
+// CHECK: #rope = #kvcache.rope<base = 5.000000e+05 : f32, dims = 64, pairing = adjacent>
+// CHECK: #rope1 = #kvcache.rope<base = 1.000000e+04 : f32, dims = 64, pairing = half>
+// CHECK: !kv6 = !kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 64, k = int4<group = 64, axis = channel, symmetric, scale = bf16>, v = int8<group = 128, scale = f32>, residual = 64, tail = bf16, positions = stored, tables = per_head, rope = #rope, planes = [minmax, score, norm]>
 
 // Defaults are not printed.
 // CHECK-LABEL: func private @defaults
@@ -38,7 +38,7 @@ func.func private @not_carried_out(!kvcache.cache<heads = 1, dim = 576, v_dim = 
 func.func private @others(!kvcache.batch, !kvcache.selection<page>, !kvcache.selection<token>, !kvcache.site<q>, !kvcache.site<lse>, !kvcache.memory<!kvcache.cache<heads = 1, dim = 2, page = 3, k = f16, v = f16>>)
 
 // CHECK-LABEL: func private @attributes
-// CHECK-SAME: a = #kvcache.format<int4<axis = channel>>, b = #rope, c = #kvcache.param<"budget">, d = #kvcache.stat<max>
+// CHECK-SAME: a = #kvcache.format<int4<axis = channel>>, b = #rope1, c = #kvcache.param<"budget">, d = #kvcache.stat<max>
 func.func private @attributes() attributes {a = #kvcache.format<int4<axis = channel>>, b = #kvcache.rope<base = 10000.0 : f32, dims = 64, pairing = half>, c = #kvcache.param<"budget">, d = #kvcache.stat<max>}
 
 // The placeholder of a method.

@@ -144,10 +144,10 @@ void spliceDense(ModuleOp module) {
     Value query = kvcache::RopeOp::create(b, loc, site.getQuery().getType(), site.getQuery(), site.getBatch(), rope);
     Value cache = kvcache::AppendOp::create(b, loc, site.getCache().getType(), site.getCache(), site.getKey(),
                                             site.getValue(), site.getBatch(), rope);
-    auto attention = kvcache::AttentionOp::create(b, loc, TypeRange(site.getOut().getType()), query, ValueRange(cache),
-                                                  site.getBatch(), ValueRange(), Value(), Value(), ValueRange(),
-                                                  site.getScaleAttr(), b.getUnitAttr(), Attribute(), Attribute(),
-                                                  DenseI64ArrayAttr(), ArrayAttr(), kvcache::StatAttr(), Attribute());
+    auto attention = kvcache::AttentionOp::create(
+        b, loc, TypeRange(site.getOut().getType()), query, ValueRange(cache), site.getBatch(), ValueRange(), Value(),
+        Value(), ValueRange(), site.getScaleAttr(), b.getUnitAttr(), Attribute(), Attribute(), DenseI64ArrayAttr(),
+        ArrayAttr(), kvcache::StatAttr(), Attribute(), Attribute(), Attribute(), Attribute());
     site.replaceAllUsesWith(ValueRange{attention.getResults()[0], cache});
     site.erase();
   }

@@ -18,7 +18,7 @@ class ReferenceFormats : public ::testing::Test {
 protected:
   FormatAttr format(llvm::StringRef name, int64_t group, bool symmetric = false, mlir::Type scale = {}) {
     return FormatAttr::get(&oracle.context, lookupFormat(name)->name, group, Axis::Token, symmetric,
-                           scale ? scale : b.getF16Type());
+                           scale ? scale : b.getF16Type(), false);
   }
 
   Oracle oracle;

@@ -306,7 +306,8 @@ static ParseResult parsePlainI64(OpAsmParser &parser, IntegerAttr &attr) {
 
 static void printPlainI64(OpAsmPrinter &printer, Operation *, IntegerAttr attr) { printer << attr.getInt(); }
 
-/// `<...>`, or a whole attribute: `#kvcache.rope<...>` or its alias.
+/// `<...>` or an alias. The whole form `#kvcache.rope<...>` cannot stand before the `:` of an op: MLIR reads what
+/// follows as the type of the attribute.
 static ParseResult parseRope(OpAsmParser &parser, RopeAttr &rope) {
   SMLoc loc = parser.getCurrentLocation();
   Attribute attr;
@@ -331,7 +332,7 @@ static ParseResult parseParamName(OpAsmParser &parser, ParamAttr &param) {
   if (parser.parseString(&name)) {
     return failure();
   }
-  param = ParamAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), name);
+  param = ParamAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), StringRef(name));
   return success(static_cast<bool>(param));
 }
 

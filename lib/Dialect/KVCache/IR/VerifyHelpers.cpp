@@ -81,9 +81,13 @@ LogicalResult op_detail::verifyAtLeast(Operation *op, StringRef name, Attribute 
   return success();
 }
 
-LogicalResult op_detail::verifyBetween(Operation *op, StringRef name, Attribute attr, double low, double high) {
+LogicalResult op_detail::verifyBetween(Operation *op, StringRef name, Attribute attr, int64_t low, int64_t high) {
   auto number = dyn_cast_or_null<FloatAttr>(attr);
-  if (number && !(number.getValueAsDouble() >= low && number.getValueAsDouble() <= high)) {
+  if (!number) {
+    return success();
+  }
+  double x = number.getValueAsDouble();
+  if (!(x >= static_cast<double>(low) && x <= static_cast<double>(high))) {
     return op->emitOpError() << "expects " << name << " between " << low << " and " << high << ", but got " << attr;
   }
   return success();

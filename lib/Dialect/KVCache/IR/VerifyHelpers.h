@@ -27,8 +27,8 @@ mlir::LogicalResult verifyScores(mlir::Operation *op, llvm::StringRef name, mlir
 /// An integer attribute, where it is known, is at least `low`.
 mlir::LogicalResult verifyAtLeast(mlir::Operation *op, llvm::StringRef name, mlir::Attribute attr, int64_t low);
 /// A float attribute, where it is known, is a number of low .. high.
-mlir::LogicalResult verifyBetween(mlir::Operation *op, llvm::StringRef name, mlir::Attribute attr, double low,
-                                  double high);
+mlir::LogicalResult verifyBetween(mlir::Operation *op, llvm::StringRef name, mlir::Attribute attr, int64_t low,
+                                  int64_t high);
 /// Two static dimensions are the same.
 mlir::LogicalResult verifySameDim(mlir::Operation *op, const llvm::Twine &what, int64_t want, int64_t got);
 /// A rotation touches at most `channels` channels.
