@@ -29,7 +29,7 @@ void kvc::sim::ptx::completeCopies(Warp &warp, unsigned lane, uint32_t groups) {
     if (copy.lane == lane && copy.group < groups) {
       if (!any) {
         // Whoever is ordered after the wait is ordered after the copies.
-        ++warp.clocks.seen[warpAgents + warp.index];
+        warp.clocks.seen[warpAgents + warp.index] = ++warp.agentClock;
         any = true;
       }
       complete(warp, copy);
@@ -39,8 +39,6 @@ void kvc::sim::ptx::completeCopies(Warp &warp, unsigned lane, uint32_t groups) {
     std::erase_if(warp.copies, [&](const AsyncCopy &copy) { return copy.lane == lane && copy.group < groups; });
   }
 }
-
-bool kvc::sim::ptx::wakeUp(Cluster &cluster) { return false; }
 
 namespace {
 

@@ -31,6 +31,7 @@ void release(Cta &cta, NamedBarrier &barrier) {
     warp.tick();
   }
   barrier = {};
+  cta.cluster->timeouts = 0;
 }
 
 void tryComplete(Cta &cta, NamedBarrier &barrier) {
@@ -162,11 +163,15 @@ void execCopyParam(Warp &warp, const Inst &inst, uint32_t active) {
 
 void kvc::sim::ptx::warpEnded(Warp &warp) {
   Cta &cta = *warp.cta;
+  for (unsigned lane = 0; lane < laneCount; ++lane) {
+    completeStores(warp, lane, ~0u);
+  }
   for (NamedBarrier &barrier : cta.barriers) {
     if (barrier.full) {
       tryComplete(cta, barrier);
     }
   }
+  completeClusterPhase(*cta.cluster);
 }
 
 // Decoding ------------------------------------------------------------------------------------------------------------
@@ -329,6 +334,7 @@ std::span<const Row> kvc::sim::ptx::controlRows() {
       {"bar warp sync", Class::Barrier, warpBarrierRow, 0, 0, 60},
       {"membar cta|gl|sys", Class::Fence, fenceRow},
       {"fence [sc|acq_rel] cta|cluster|gpu|sys", Class::Fence, fenceRow, 0, 70, 60},
+      {"fence mbarrier_init release cluster", Class::Fence, fenceRow, 0, 90, 80},
       {"fence proxy alias", Class::Fence, fenceRow, 0, 70, 75},
       {"fence proxy async", Class::Fence, fenceRow, 1, 90, 80},
       {"fence proxy async|async::generic [acquire|release] [sync_restrict::shared::cta|sync_restrict::shared::cluster] "

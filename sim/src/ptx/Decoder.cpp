@@ -46,6 +46,19 @@ struct Group {
   std::string_view name;
   std::vector<std::string_view> members;
 };
+/// m64n8k16 and so on: every multiple of 8 up to 256, every k.
+static std::vector<std::string_view> warpgroupShapes() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> made;
+    for (int n = 8; n <= 256; n += 8) {
+      for (int k : {8, 16, 32}) {
+        made.push_back(fmt::format("m64n{}k{}", n, k));
+      }
+    }
+    return made;
+  }();
+  return {names.begin(), names.end()};
+}
 static const std::vector<Group> &groups() {
   static const std::vector<Group> table = {
       {"int", {"u16", "s16", "u32", "s32", "u64", "s64"}},
@@ -88,6 +101,7 @@ static const std::vector<Group> &groups() {
       {"prmt", {"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"}},
       {"shape8", {"m8n8", "m8n16", "m16n16", "m16n8"}},
       {"num", {"x1", "x2", "x4"}},
+      {"wgshape", warpgroupShapes()},
   };
   return table;
 }
@@ -109,7 +123,7 @@ class Tables {
 public:
   Tables() {
     for (auto rows : {integerRows(), floatRows(), halfRows(), moveRows(), convertRows(), controlRows(), memoryRows(),
-                      atomicRows(), warpRows(), mmaRows(), asyncRows()}) {
+                      atomicRows(), warpRows(), mmaRows(), asyncRows(), mbarrierRows(), bulkRows(), wgmmaRows()}) {
       for (const Row &row : rows) {
         add(row);
       }

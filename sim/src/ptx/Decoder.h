@@ -42,6 +42,9 @@ std::span<const Row> atomicRows();
 std::span<const Row> warpRows();
 std::span<const Row> mmaRows();
 std::span<const Row> asyncRows();
+std::span<const Row> mbarrierRows();
+std::span<const Row> bulkRows();
+std::span<const Row> wgmmaRows();
 
 /// A memory operand after decoding.
 struct AddressOperand {

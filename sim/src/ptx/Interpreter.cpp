@@ -1,4 +1,5 @@
 //===- Interpreter.cpp - Runs a warp --------------------------------------===//
+#include "ptx/Barrier.h"
 #include "ptx/Machine.h"
 
 #include "common/Fault.h"
@@ -110,6 +111,9 @@ static void runSlice(Warp &warp, uint32_t slice, uint64_t &executed) {
       fail(FaultKind::Race, "expects all {} lanes of the warp that have not exited, but got lanes {:#010x} of {:#010x}",
            std::popcount(warp.alive), active, warp.alive);
     }
+    if (warp.anyInFlight && active != 0) {
+      checkInFlight(warp, inst);
+    }
     if (inst.flow == Flow::Wait) {
       warp.blocked = false;
       if (active != 0) {
@@ -161,11 +165,17 @@ static void runSlice(Warp &warp, uint32_t slice, uint64_t &executed) {
     ++counters[pc].issued;
     counters[pc].lanes += uint64_t(std::popcount(active));
     ++executed;
+    if (warp.yields) {
+      warp.yields = false;
+      warp.spun = true;
+      return;
+    }
   }
 }
 
 bool kvc::sim::ptx::runWarp(Warp &warp, uint32_t slice) {
   uint64_t executed = 0;
+  warp.spun = false;
   try {
     runSlice(warp, slice, executed);
   } catch (const Fault &fault) {
@@ -177,5 +187,5 @@ bool kvc::sim::ptx::runWarp(Warp &warp, uint32_t slice) {
   }
   warp.executed += executed;
   warp.worker->executed += executed;
-  return executed != 0 || warp.done;
+  return (executed != 0 && !warp.spun) || warp.done;
 }

@@ -22,41 +22,6 @@ constexpr uint64_t orderedBudget = 1 << 20;
 
 Dim3 divide(Dim3 a, Dim3 b) { return {a.x / b.x, a.y / b.y, a.z / b.z}; }
 
-void checkConfig(const Program &program, const LaunchConfig &config) {
-  const Dim3 &grid = config.grid, &block = config.block, &cluster = config.cluster;
-  auto three = [](Dim3 d) { return fmt::format("({}, {}, {})", d.x, d.y, d.z); };
-  if (block.x == 0 || block.y == 0 || block.z == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 ||
-      block.count() > 1024) {
-    fail(FaultKind::InvalidValue, "expects a block of 1 to 1024 threads, at most 64 along z, but got {}", three(block));
-  }
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) {
-    fail(FaultKind::InvalidValue, "expects a grid of 1 to 2^31-1, 65535, 65535 blocks, but got {}", three(grid));
-  }
-  const auto &required = program.kernel->requiredThreads;
-  if (required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2])) {
-    fail(FaultKind::InvalidValue, "expects the block that .reqntid of {} asks for, ({}, {}, {}), but got {}",
-         program.name, required[0], required[1], required[2], three(block));
-  }
-  const auto &most = program.kernel->maxThreads;
-  if (most[0] != 0 && block.count() > uint64_t(most[0]) * most[1] * most[2]) {
-    fail(FaultKind::InvalidValue, "expects at most the {} threads of .maxntid of {}, but got {}",
-         uint64_t(most[0]) * most[1] * most[2], program.name, three(block));
-  }
-  if (cluster.count() == 0 || cluster.count() > clusterLimit || grid.x % cluster.x || grid.y % cluster.y ||
-      grid.z % cluster.z) {
-    fail(FaultKind::InvalidValue, "expects a cluster of 1 to {} CTAs that divides the grid, but got {} for {}",
-         clusterLimit, three(cluster), three(grid));
-  }
-  const uint64_t shared = uint64_t(program.dynamicSharedBase) - reservedShared + config.dynamicShared;
-  if (shared > sharedLimit) {
-    fail(FaultKind::InvalidValue, "expects at most {} bytes of shared memory, but got {}", sharedLimit, shared);
-  }
-  if (config.parameters.size() != program.parameterBytes) {
-    fail(FaultKind::InvalidValue, "expects {} bytes of parameters for {}, but got {}", program.parameterBytes,
-         program.name, config.parameters.size());
-  }
-}
-
 class Runner {
 public:
   Runner(const Program &program, const LaunchConfig &config, GlobalMemory &memory, const LaunchOptions &options)
@@ -201,7 +166,10 @@ private:
   void startCta(Cta &cta, Worker &worker) {
     cta.threads = uint32_t(config.block.count());
     cta.reset();
-    cta.shared.reset(reservedShared, program.dynamicSharedBase - reservedShared + config.dynamicShared, options.checks);
+    const uint32_t shared = config.dynamicShared != 0
+                                ? program.dynamicSharedBase - reservedShared + config.dynamicShared
+                                : program.staticShared;
+    cta.shared.reset(reservedShared, shared, options.checks);
     cta.shared.warn = [&worker, this, &cta](const std::string &text) {
       const Warp &warp = cta.warps[cta.running];
       worker.warnings.insert(fmt::format("{}: {}", describe(program, program.code[warp.pc]), text));
@@ -408,8 +376,43 @@ private:
 
 } // namespace
 
+void kvc::sim::ptx::checkLaunch(const Program &program, const LaunchConfig &config) {
+  const Dim3 &grid = config.grid, &block = config.block, &cluster = config.cluster;
+  auto three = [](Dim3 d) { return fmt::format("({}, {}, {})", d.x, d.y, d.z); };
+  if (block.x == 0 || block.y == 0 || block.z == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 ||
+      block.count() > 1024) {
+    fail(FaultKind::InvalidValue, "expects a block of 1 to 1024 threads, at most 64 along z, but got {}", three(block));
+  }
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) {
+    fail(FaultKind::InvalidValue, "expects a grid of 1 to 2^31-1, 65535, 65535 blocks, but got {}", three(grid));
+  }
+  const auto &required = program.kernel->requiredThreads;
+  if (required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2])) {
+    fail(FaultKind::InvalidValue, "expects the block that .reqntid of {} asks for, ({}, {}, {}), but got {}",
+         program.name, required[0], required[1], required[2], three(block));
+  }
+  const auto &most = program.kernel->maxThreads;
+  if (most[0] != 0 && block.count() > uint64_t(most[0]) * most[1] * most[2]) {
+    fail(FaultKind::InvalidValue, "expects at most the {} threads of .maxntid of {}, but got {}",
+         uint64_t(most[0]) * most[1] * most[2], program.name, three(block));
+  }
+  if (cluster.count() == 0 || cluster.count() > clusterLimit || grid.x % cluster.x || grid.y % cluster.y ||
+      grid.z % cluster.z) {
+    fail(FaultKind::InvalidValue, "expects a cluster of 1 to {} CTAs that divides the grid, but got {} for {}",
+         clusterLimit, three(cluster), three(grid));
+  }
+  const uint64_t shared = uint64_t(program.dynamicSharedBase) - reservedShared + config.dynamicShared;
+  if (shared > sharedLimit) {
+    fail(FaultKind::InvalidValue, "expects at most {} bytes of shared memory, but got {}", sharedLimit, shared);
+  }
+  if (config.parameters.size() != program.parameterBytes) {
+    fail(FaultKind::InvalidValue, "expects {} bytes of parameters for {}, but got {}", program.parameterBytes,
+         program.name, config.parameters.size());
+  }
+}
+
 LaunchResult kvc::sim::ptx::runKernel(const Program &program, const LaunchConfig &config, GlobalMemory &memory,
                                       const LaunchOptions &options) {
-  checkConfig(program, config);
+  checkLaunch(program, config);
   return Runner(program, config, memory, options).run();
 }

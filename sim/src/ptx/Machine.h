@@ -87,6 +87,22 @@ struct AsyncCopy {
   uint32_t group;
 };
 
+/// A copy from shared to global memory that has not taken effect.
+struct BulkStore {
+  uint8_t lane;
+  uint32_t group;
+  std::function<void()> work;
+};
+
+struct PendingWgmma {
+  const Inst *inst;
+  uint64_t a, b;
+  bool accumulate;
+  uint32_t group;
+  /// What the warp knew when it was issued.
+  Clocks clocks;
+};
+
 struct Warp {
   /// Registers, constants.
   uint8_t *base[2] = {nullptr, nullptr};
@@ -116,6 +132,26 @@ struct Warp {
   std::deque<AsyncCopy> copies;
   std::array<uint32_t, laneCount> groups{};
 
+  // Asynchronous operations that this warp has started: the clock of the last one.
+  uint32_t agentClock = 1;
+  // Copies from shared to global memory, by lane and group.
+  std::vector<BulkStore> stores;
+  std::array<uint32_t, laneCount> storeGroups{};
+  // wgmma: what has not taken effect, how many groups were committed, and the registers that are in flight (the group
+  // plus one, by place / 64).
+  std::vector<PendingWgmma> wgmmas;
+  uint32_t wgmmaGroup = 0;
+  std::vector<uint32_t> inFlight;
+  bool anyInFlight = false;
+
+  // Waits at an mbarrier: suspended; told to give up; asked in vain in the last slice.
+  bool inTryWait = false, timedOut = false, spun = false;
+  /// Ends the slice after the instruction.
+  bool yields = false;
+  // Barrier of the cluster.
+  bool clusterArrived = false;
+  uint64_t clusterPhase = 0;
+
   // Add with carry.
   uint32_t carry = 0;
 
@@ -140,6 +176,11 @@ struct NamedBarrier {
   bool hasValue = false;
 };
 
+/// What goes with an mbarrier beside its word: the clocks of those that arrive, and of the phase that ended last.
+struct Mbarrier {
+  Clocks arriving, completed;
+};
+
 struct Cta {
   Cluster *cluster = nullptr;
   uint32_t x = 0, y = 0, z = 0;
@@ -150,12 +191,16 @@ struct Cta {
   std::array<NamedBarrier, 16> barriers;
   /// Clocks handed on through atomics on shared memory, by address.
   std::map<uint32_t, Clocks> atomicClocks;
+  std::map<uint32_t, Mbarrier> mbarriers;
+  Clocks clusterClocks;
   /// The index of the warp that runs.
   uint32_t running = 0;
 
   void reset() {
     barriers = {};
     atomicClocks.clear();
+    mbarriers.clear();
+    clusterClocks = {};
     running = 0;
   }
 };
@@ -166,8 +211,19 @@ struct Cluster {
   const Launch *launch = nullptr;
   std::vector<std::unique_ptr<Cta>> ctas;
   uint64_t id = 0;
+  /// Copies into shared memory that have not taken effect.
+  std::vector<std::function<void()>> bulk;
+  /// Times that nothing could go on but a wait that gives up, since the last phase ended.
+  unsigned timeouts = 0;
+  uint32_t arrived = 0;
+  uint64_t phase = 0;
 
-  void reset() {}
+  void reset() {
+    bulk.clear();
+    timeouts = 0;
+    arrived = 0;
+    phase = 0;
+  }
 };
 
 /// What a thread that runs clusters keeps for itself.
@@ -187,6 +243,9 @@ struct Launch {
   GlobalMemory *memory = nullptr;
   std::atomic<bool> stop{false};
 };
+
+/// Throws Fault where the configuration does not fit the kernel; runKernel does this first.
+void checkLaunch(const Program &program, const LaunchConfig &config);
 
 /// Runs a kernel to its end. Throws Fault with the place of the error.
 LaunchResult runKernel(const Program &program, const LaunchConfig &config, GlobalMemory &memory,

@@ -180,6 +180,7 @@ private:
     take();
     auto owned = std::make_unique<Function>();
     function = owned.get();
+    labelLines.clear();
     function->isEntry = isEntry;
     function->line = token().line;
     scopes.emplace_back();
@@ -199,7 +200,7 @@ private:
       closeScope();
       for (size_t i = 0; i < function->labels.size(); ++i) {
         if (function->labels[i] < 0) {
-          fail(FaultKind::Syntax, "{}: expects the label {} in {}, but there is none", module.name,
+          fail(FaultKind::Syntax, "{}:{}: expects the label {} in {}, but there is none", module.name, labelLines[i],
                function->labelNames[i], function->name);
         }
       }
@@ -338,6 +339,7 @@ private:
     const auto label = int32_t(function->labels.size());
     function->labels.push_back(-1);
     function->labelNames.emplace_back(name);
+    labelLines.push_back(token().line);
     scopes.back().labels.emplace(name, label);
     return label;
   }
@@ -354,6 +356,7 @@ private:
       label = int32_t(function->labels.size());
       function->labels.push_back(-1);
       function->labelNames.emplace_back(name);
+      labelLines.push_back(token().line);
       scopes.back().labels.emplace(name, label);
     }
     function->labels[label] = int32_t(function->body.size());
@@ -639,6 +642,8 @@ private:
   std::map<int32_t, int32_t> forwarded;
   Location location;
   int32_t lastLabel = -1;
+  /// Where each label of the function was met first.
+  std::vector<uint32_t> labelLines;
 };
 
 } // namespace

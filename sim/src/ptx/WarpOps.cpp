@@ -10,158 +10,167 @@ namespace {
 
 enum ShuffleMode : uint64_t { Up, Down, Butterfly, Index };
 
-/// Every lane that is here must be in its own mask, and all lanes of the mask must be here.
-void checkMembers(Warp &warp, const uint32_t *masks, uint32_t active) {
-  eachLane(active, [&](unsigned lane) {
-    if (masks[lane] != masks[std::countr_zero(active)]) {
-      fail(FaultKind::Race, "expects the same mask of lanes in all lanes, but got {:#010x} and {:#010x}", masks[lane],
-           masks[std::countr_zero(active)]);
+/// Lanes with the same mask act together, and all lanes of a mask must be here: f(lanes) for each of these groups.
+template <typename F> void eachGroup(Warp &warp, Place maskPlace, uint32_t active, F f) {
+  uint32_t masks[laneCount];
+  std::memcpy(masks, warp.lanes<uint32_t>(maskPlace), sizeof masks);
+  for (uint32_t rest = active; rest != 0;) {
+    const auto first = unsigned(std::countr_zero(rest));
+    uint32_t group = 0;
+    eachLane(rest, [&](unsigned lane) { group |= uint32_t(masks[lane] == masks[first]) << lane; });
+    if (group & ~masks[first]) {
+      fail(FaultKind::Race, "expects every lane in its own mask {:#010x}, but got lanes {:#010x}", masks[first], group);
     }
-    if (!(masks[lane] >> lane & 1)) {
-      fail(FaultKind::Race, "expects lane {} in its own mask {:#010x}", lane, masks[lane]);
+    if (masks[first] & warp.alive & ~group) {
+      fail(FaultKind::Race, "expects the lanes of the mask {:#010x}, but got lanes {:#010x}", masks[first], group);
     }
-    if (masks[lane] & warp.alive & ~active) {
-      fail(FaultKind::Race, "expects the lanes of the mask {:#010x}, but got lanes {:#010x}", masks[lane], active);
-    }
-  });
+    f(group);
+    rest &= ~group;
+  }
 }
 
 /// op: d, p, a, b, c, mask.
-void execShuffle(Warp &warp, const Inst &inst, uint32_t active) {
-  uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
-  const uint32_t *a = warp.lanes<uint32_t>(inst.op[2]), *b = warp.lanes<uint32_t>(inst.op[3]),
-                 *c = warp.lanes<uint32_t>(inst.op[4]);
-  checkMembers(warp, warp.lanes<uint32_t>(inst.op[5]), active);
-  uint32_t from[laneCount];
-  std::memcpy(from, a, sizeof from);
-  uint32_t inRange = 0;
-  eachLane(active, [&](unsigned lane) {
-    const uint32_t segment = c[lane] >> 8 & 31, clamp = c[lane] & 31, shift = b[lane] & 31;
-    const uint32_t last = (lane & segment) | (clamp & ~segment);
-    int j = 0;
-    bool ok = false;
-    switch (ShuffleMode(inst.aux)) {
-    case Up:
-      j = int(lane) - int(shift);
-      ok = j >= int(last);
-      break;
-    case Down:
-      j = int(lane + shift);
-      ok = j <= int(last);
-      break;
-    case Butterfly:
-      j = int(lane ^ shift);
-      ok = j <= int(last);
-      break;
-    case Index:
-      j = int((lane & segment) | (shift & ~segment));
-      ok = j <= int(last);
-      break;
+void execShuffle(Warp &warp, const Inst &inst, uint32_t all) {
+  eachGroup(warp, inst.op[5], all, [&](uint32_t active) {
+    uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
+    const uint32_t *a = warp.lanes<uint32_t>(inst.op[2]), *b = warp.lanes<uint32_t>(inst.op[3]),
+                   *c = warp.lanes<uint32_t>(inst.op[4]);
+    uint32_t from[laneCount];
+    std::memcpy(from, a, sizeof from);
+    uint32_t inRange = 0;
+    eachLane(active, [&](unsigned lane) {
+      const uint32_t segment = c[lane] >> 8 & 31, clamp = c[lane] & 31, shift = b[lane] & 31;
+      const uint32_t last = (lane & segment) | (clamp & ~segment);
+      int j = 0;
+      bool ok = false;
+      switch (ShuffleMode(inst.aux)) {
+      case Up:
+        j = int(lane) - int(shift);
+        ok = j >= int(last);
+        break;
+      case Down:
+        j = int(lane + shift);
+        ok = j <= int(last);
+        break;
+      case Butterfly:
+        j = int(lane ^ shift);
+        ok = j <= int(last);
+        break;
+      case Index:
+        j = int((lane & segment) | (shift & ~segment));
+        ok = j <= int(last);
+        break;
+      }
+      if (!ok) {
+        j = int(lane);
+      }
+      if (!(active >> j & 1)) {
+        fail(FaultKind::Race,
+             "expects a lane that takes part as the source of lane {}, but got lane {} (lanes {:#010x})", lane, j,
+             active);
+      }
+      d[lane] = from[j];
+      inRange |= uint32_t(ok) << lane;
+    });
+    if (inst.op[1] != noPlace) {
+      uint32_t &p = warp.predicate(inst.op[1]);
+      p = (p & ~active) | inRange;
     }
-    if (!ok) {
-      j = int(lane);
-    }
-    if (!(active >> j & 1)) {
-      fail(FaultKind::Race, "expects a lane that takes part as the source of lane {}, but got lane {} (lanes {:#010x})",
-           lane, j, active);
-    }
-    d[lane] = from[j];
-    inRange |= uint32_t(ok) << lane;
   });
-  if (inst.op[1] != noPlace) {
-    uint32_t &p = warp.predicate(inst.op[1]);
-    p = (p & ~active) | inRange;
-  }
 }
 
 enum VoteMode : uint64_t { All, Any, Uniform, Ballot, Negated = 8 };
 
 /// op: d, p, mask.
-void execVote(Warp &warp, const Inst &inst, uint32_t active) {
-  checkMembers(warp, warp.lanes<uint32_t>(inst.op[2]), active);
-  const uint32_t p = (warp.predicate(inst.op[1]) ^ (inst.aux & Negated ? allLanes : 0)) & active;
-  const auto mode = VoteMode(inst.aux & 7);
-  if (mode == Ballot) {
-    uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
-    eachLane(active, [&](unsigned lane) { d[lane] = p; });
-    return;
-  }
-  const bool yes = mode == All ? p == active : mode == Any ? p != 0 : p == 0 || p == active;
-  uint32_t &d = warp.predicate(inst.op[0]);
-  d = (d & ~active) | (yes ? active : 0);
+void execVote(Warp &warp, const Inst &inst, uint32_t all) {
+  eachGroup(warp, inst.op[2], all, [&](uint32_t active) {
+    const uint32_t p = (warp.predicate(inst.op[1]) ^ (inst.aux & Negated ? allLanes : 0)) & active;
+    const auto mode = VoteMode(inst.aux & 7);
+    if (mode == Ballot) {
+      uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
+      eachLane(active, [&](unsigned lane) { d[lane] = p; });
+      return;
+    }
+    const bool yes = mode == All ? p == active : mode == Any ? p != 0 : p == 0 || p == active;
+    uint32_t &d = warp.predicate(inst.op[0]);
+    d = (d & ~active) | (yes ? active : 0);
+  });
 }
 
 /// op: d, p, a, mask; aux: all.
-template <typename T> void execMatch(Warp &warp, const Inst &inst, uint32_t active) {
-  checkMembers(warp, warp.lanes<uint32_t>(inst.op[3]), active);
-  uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
-  const T *a = warp.lanes<T>(inst.op[2]);
-  uint32_t result[laneCount] = {};
-  bool equal = true;
-  eachLane(active, [&](unsigned lane) {
-    eachLane(active, [&](unsigned other) { result[lane] |= uint32_t(a[lane] == a[other]) << other; });
-    equal &= result[lane] == active;
+template <typename T> void execMatch(Warp &warp, const Inst &inst, uint32_t all) {
+  eachGroup(warp, inst.op[3], all, [&](uint32_t active) {
+    uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
+    const T *a = warp.lanes<T>(inst.op[2]);
+    uint32_t result[laneCount] = {};
+    bool equal = true;
+    eachLane(active, [&](unsigned lane) {
+      eachLane(active, [&](unsigned other) { result[lane] |= uint32_t(a[lane] == a[other]) << other; });
+      equal &= result[lane] == active;
+    });
+    eachLane(active, [&](unsigned lane) { d[lane] = inst.aux ? (equal ? active : 0) : result[lane]; });
+    if (inst.op[1] != noPlace) {
+      uint32_t &p = warp.predicate(inst.op[1]);
+      p = (p & ~active) | (equal ? active : 0);
+    }
   });
-  eachLane(active, [&](unsigned lane) { d[lane] = inst.aux ? (equal ? active : 0) : result[lane]; });
-  if (inst.op[1] != noPlace) {
-    uint32_t &p = warp.predicate(inst.op[1]);
-    p = (p & ~active) | (equal ? active : 0);
-  }
 }
 
 enum class Reduce : uint64_t { Add, Min, Max, And, Or, Xor };
 
 /// op: d, a, mask.
-template <typename T> void execReduce(Warp &warp, const Inst &inst, uint32_t active) {
-  checkMembers(warp, warp.lanes<uint32_t>(inst.op[2]), active);
-  const T *a = warp.lanes<T>(inst.op[1]);
-  T value = a[std::countr_zero(active)];
-  eachLane(active & (active - 1), [&](unsigned lane) {
-    switch (Reduce(inst.aux)) {
-    case Reduce::Add:
-      value = T(uint32_t(value) + uint32_t(a[lane]));
-      break;
-    case Reduce::Min:
-      value = std::min(value, a[lane]);
-      break;
-    case Reduce::Max:
-      value = std::max(value, a[lane]);
-      break;
-    case Reduce::And:
-      value = T(uint32_t(value) & uint32_t(a[lane]));
-      break;
-    case Reduce::Or:
-      value = T(uint32_t(value) | uint32_t(a[lane]));
-      break;
-    case Reduce::Xor:
-      value = T(uint32_t(value) ^ uint32_t(a[lane]));
-      break;
-    }
+template <typename T> void execReduce(Warp &warp, const Inst &inst, uint32_t all) {
+  eachGroup(warp, inst.op[2], all, [&](uint32_t active) {
+    const T *a = warp.lanes<T>(inst.op[1]);
+    T value = a[std::countr_zero(active)];
+    eachLane(active & (active - 1), [&](unsigned lane) {
+      switch (Reduce(inst.aux)) {
+      case Reduce::Add:
+        value = T(uint32_t(value) + uint32_t(a[lane]));
+        break;
+      case Reduce::Min:
+        value = std::min(value, a[lane]);
+        break;
+      case Reduce::Max:
+        value = std::max(value, a[lane]);
+        break;
+      case Reduce::And:
+        value = T(uint32_t(value) & uint32_t(a[lane]));
+        break;
+      case Reduce::Or:
+        value = T(uint32_t(value) | uint32_t(a[lane]));
+        break;
+      case Reduce::Xor:
+        value = T(uint32_t(value) ^ uint32_t(a[lane]));
+        break;
+      }
+    });
+    T *d = warp.lanes<T>(inst.op[0]);
+    eachLane(active, [&](unsigned lane) { d[lane] = value; });
   });
-  T *d = warp.lanes<T>(inst.op[0]);
-  eachLane(active, [&](unsigned lane) { d[lane] = value; });
 }
 
 /// redux.sync of f32; aux: bit 0 max, bit 1 abs, bit 2 NaN.
-void execReduceFloat(Warp &warp, const Inst &inst, uint32_t active) {
-  checkMembers(warp, warp.lanes<uint32_t>(inst.op[2]), active);
-  const float *a = warp.lanes<float>(inst.op[1]);
-  const bool max = inst.aux & 1, absolute = inst.aux & 2, nan = inst.aux & 4;
-  float value = NAN;
-  bool anyNan = false;
-  eachLane(active, [&](unsigned lane) {
-    const float v = absolute ? std::fabs(a[lane]) : a[lane];
-    anyNan |= v != v;
-    if (value != value) {
-      value = v;
-    } else if (v == v &&
-               (max ? v > value || (v == value && !std::signbit(v)) : v < value || (v == value && std::signbit(v)))) {
-      value = v;
-    }
+void execReduceFloat(Warp &warp, const Inst &inst, uint32_t all) {
+  eachGroup(warp, inst.op[2], all, [&](uint32_t active) {
+    const float *a = warp.lanes<float>(inst.op[1]);
+    const bool max = inst.aux & 1, absolute = inst.aux & 2, nan = inst.aux & 4;
+    float value = NAN;
+    bool anyNan = false;
+    eachLane(active, [&](unsigned lane) {
+      const float v = absolute ? std::fabs(a[lane]) : a[lane];
+      anyNan |= v != v;
+      if (value != value) {
+        value = v;
+      } else if (v == v &&
+                 (max ? v > value || (v == value && !std::signbit(v)) : v < value || (v == value && std::signbit(v)))) {
+        value = v;
+      }
+    });
+    const uint32_t bits = (nan && anyNan) || value != value ? 0x7fffffffu : std::bit_cast<uint32_t>(value);
+    uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
+    eachLane(active, [&](unsigned lane) { d[lane] = bits; });
   });
-  const uint32_t bits = (nan && anyNan) || value != value ? 0x7fffffffu : std::bit_cast<uint32_t>(value);
-  uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
-  eachLane(active, [&](unsigned lane) { d[lane] = bits; });
 }
 
 void execActiveMask(Warp &warp, const Inst &inst, uint32_t active) {
@@ -170,15 +179,16 @@ void execActiveMask(Warp &warp, const Inst &inst, uint32_t active) {
 }
 
 /// op: d, p, mask. The leader is the lowest lane.
-void execElect(Warp &warp, const Inst &inst, uint32_t active) {
-  checkMembers(warp, warp.lanes<uint32_t>(inst.op[2]), active);
-  const auto leader = unsigned(std::countr_zero(active));
-  if (inst.op[0] != noPlace) {
-    uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
-    eachLane(active, [&](unsigned lane) { d[lane] = leader; });
-  }
-  uint32_t &p = warp.predicate(inst.op[1]);
-  p = (p & ~active) | (1u << leader);
+void execElect(Warp &warp, const Inst &inst, uint32_t all) {
+  eachGroup(warp, inst.op[2], all, [&](uint32_t active) {
+    const auto leader = unsigned(std::countr_zero(active));
+    if (inst.op[0] != noPlace) {
+      uint32_t *d = warp.lanes<uint32_t>(inst.op[0]);
+      eachLane(active, [&](unsigned lane) { d[lane] = leader; });
+    }
+    uint32_t &p = warp.predicate(inst.op[1]);
+    p = (p & ~active) | (1u << leader);
+  });
 }
 
 /// fns: the position of the n-th set bit from a base, up or down.

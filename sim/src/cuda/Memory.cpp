@@ -1,0 +1,384 @@
+//===- Memory.cpp - Device memory of the driver interface -----------------===//
+#include "cuda/Driver.h"
+
+#include "ptx/TensorMap.h"
+
+using namespace kvc::sim;
+using namespace kvc::sim::cuda;
+
+// Allocation ----------------------------------------------------------------------------------------------------------
+
+static Result allocate(Context &context, DevicePointer *pointer, size_t bytes) {
+  if (!pointer || bytes == 0) {
+    return error(InvalidValue, "expects a size above 0 for an allocation");
+  }
+  if (bytes > context.device->chip->memoryBytes - context.memory.bytesInUse()) {
+    return error(OutOfMemory, fmt::format("expects at most {} bytes of device memory, but got {}",
+                                          context.device->chip->memoryBytes - context.memory.bytesInUse(), bytes));
+  }
+  // A host that has no memory left is told apart from a program error.
+  try {
+    *pointer = context.memory.allocate(bytes, fmt::format("an allocation of {} bytes", bytes));
+  } catch (const Fault &fault) {
+    return error(OutOfMemory, fault.what());
+  }
+  return Success;
+}
+
+static Result release(Context &context, DevicePointer pointer) {
+  if (pointer != 0 && !context.memory.free(pointer)) {
+    return error(InvalidValue, fmt::format("expects the address of an allocation, but got {:#x}: {}", pointer,
+                                           context.memory.describe(pointer)));
+  }
+  return Success;
+}
+
+KVCSIM_API cuMemAlloc_v2(DevicePointer *pointer, size_t bytes) {
+  return withContext([&](Context &context) { return allocate(context, pointer, bytes); });
+}
+
+KVCSIM_API cuMemFree_v2(DevicePointer pointer) {
+  return withContext([&](Context &context) { return release(context, pointer); });
+}
+
+KVCSIM_API cuMemAllocAsync(DevicePointer *pointer, size_t bytes, Stream *stream) {
+  return withContext([&](Context &context) { return allocate(context, pointer, bytes); });
+}
+
+KVCSIM_API cuMemFreeAsync(DevicePointer pointer, Stream *stream) {
+  return withContext([&](Context &context) {
+    return enqueue(context, stream, [&context, pointer] { return release(context, pointer); });
+  });
+}
+
+KVCSIM_API cuMemAllocPitch_v2(DevicePointer *pointer, size_t *pitch, size_t width, size_t height, unsigned element) {
+  return withContext([&](Context &context) {
+    *pitch = (width + 511) / 512 * 512;
+    return allocate(context, pointer, *pitch * height);
+  });
+}
+
+KVCSIM_API cuMemGetInfo_v2(size_t *free, size_t *total) {
+  return withContext([&](Context &context) {
+    *total = context.device->chip->memoryBytes;
+    *free = *total - context.memory.bytesInUse();
+    return Success;
+  });
+}
+
+KVCSIM_API cuMemGetAddressRange_v2(DevicePointer *base, size_t *bytes, DevicePointer pointer) {
+  return withContext([&](Context &context) -> Result {
+    const Allocation *found = context.memory.find(pointer);
+    if (!found) {
+      return error(NotFound, fmt::format("expects device memory at {:#x}, but got {}", pointer,
+                                         context.memory.describe(pointer)));
+    }
+    if (base) {
+      *base = found->base;
+    }
+    if (bytes) {
+      *bytes = found->bytes;
+    }
+    return Success;
+  });
+}
+
+// Host memory that the device reaches at the same address.
+static Result allocateHost(Context &context, void **pointer, size_t bytes) {
+  if (!pointer || bytes == 0) {
+    return error(InvalidValue, "expects a size above 0 for an allocation");
+  }
+  auto memory = std::make_unique<uint8_t[]>(bytes);
+  *pointer = memory.get();
+  context.memory.registerHost(*pointer, bytes, "host memory of the driver");
+  context.hostMemory.emplace(*pointer, std::move(memory));
+  return Success;
+}
+
+KVCSIM_API cuMemAllocHost_v2(void **pointer, size_t bytes) {
+  return withContext([&](Context &context) { return allocateHost(context, pointer, bytes); });
+}
+
+KVCSIM_API cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+  return withContext([&](Context &context) { return allocateHost(context, pointer, bytes); });
+}
+
+KVCSIM_API cuMemFreeHost(void *pointer) {
+  return withContext([&](Context &context) -> Result {
+    if (context.hostMemory.erase(pointer) == 0) {
+      return error(InvalidValue, "expects host memory of cuMemAllocHost or cuMemHostAlloc");
+    }
+    context.memory.free(reinterpret_cast<uint64_t>(pointer));
+    return Success;
+  });
+}
+
+KVCSIM_API cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
+  return withContext([&](Context &context) -> Result {
+    if (!pointer || bytes == 0) {
+      return error(InvalidValue, "expects host memory to register");
+    }
+    if (!context.registered.insert(pointer).second) {
+      return error(HostMemoryAlreadyRegistered, "expects host memory that is not registered");
+    }
+    context.memory.registerHost(pointer, bytes, "registered host memory");
+    return Success;
+  });
+}
+
+KVCSIM_API cuMemHostUnregister(void *pointer) {
+  return withContext([&](Context &context) -> Result {
+    if (context.registered.erase(pointer) == 0) {
+      return error(HostMemoryNotRegistered, "expects host memory that is registered");
+    }
+    context.memory.free(reinterpret_cast<uint64_t>(pointer));
+    return Success;
+  });
+}
+
+KVCSIM_API cuMemHostGetDevicePointer_v2(DevicePointer *device, void *host, unsigned flags) {
+  return withContext([&](Context &context) -> Result {
+    if (!context.memory.find(reinterpret_cast<uint64_t>(host))) {
+      return error(InvalidValue, "expects host memory of the driver, or registered memory");
+    }
+    *device = reinterpret_cast<uint64_t>(host);
+    return Success;
+  });
+}
+
+KVCSIM_API cuPointerGetAttribute(void *value, int attribute, DevicePointer pointer) {
+  return withContext([&](Context &context) -> Result {
+    const Allocation *found = context.memory.find(pointer);
+    if (!found) {
+      return error(InvalidValue, fmt::format("expects memory that the driver knows, but got {:#x}", pointer));
+    }
+    const bool host = reinterpret_cast<uint64_t>(found->host) == found->base;
+    switch (attribute) {
+    case 1: // context
+      *static_cast<Context **>(value) = &context;
+      return Success;
+    case 2: // memory type
+      *static_cast<unsigned *>(value) = host ? MemoryHost : MemoryDevice;
+      return Success;
+    case 3: // device pointer
+      *static_cast<DevicePointer *>(value) = pointer;
+      return Success;
+    case 8: // managed
+      *static_cast<unsigned *>(value) = 0;
+      return Success;
+    case 11: // start of the range
+      *static_cast<DevicePointer *>(value) = found->base;
+      return Success;
+    case 12: // its bytes
+      *static_cast<size_t *>(value) = found->bytes;
+      return Success;
+    default:
+      return error(InvalidValue,
+                   fmt::format("expects a pointer attribute that the simulator has, but got {}", attribute));
+    }
+  });
+}
+
+// Copies --------------------------------------------------------------------------------------------------------------
+
+/// The host's address of `bytes` at an address of either side (unified addressing).
+static uint8_t *anySide(Context &context, uint64_t address, size_t bytes, const char *what) {
+  if (address >> 40 == uint64_t(0x0a00) >> 8 || context.memory.find(address)) {
+    return context.memory.at(address, bytes, what);
+  }
+  return reinterpret_cast<uint8_t *>(address);
+}
+
+static Result copyDown(Context &context, DevicePointer to, const void *from, size_t bytes) {
+  if (bytes != 0) {
+    std::memmove(context.memory.at(to, bytes, "copy to the device"), from, bytes);
+  }
+  return Success;
+}
+static Result copyUp(Context &context, void *to, DevicePointer from, size_t bytes) {
+  if (bytes != 0) {
+    std::memmove(to, context.memory.at(from, bytes, "copy from the device"), bytes);
+  }
+  return Success;
+}
+static Result copyAcross(Context &context, DevicePointer to, DevicePointer from, size_t bytes) {
+  if (bytes != 0) {
+    std::memmove(context.memory.at(to, bytes, "copy"), context.memory.at(from, bytes, "copy"), bytes);
+  }
+  return Success;
+}
+static Result copyAny(Context &context, DevicePointer to, DevicePointer from, size_t bytes) {
+  if (bytes != 0) {
+    std::memmove(anySide(context, to, bytes, "copy"), anySide(context, from, bytes, "copy"), bytes);
+  }
+  return Success;
+}
+
+KVCSIM_API cuMemcpyHtoD_v2(DevicePointer to, const void *from, size_t bytes) {
+  return withContext([&](Context &context) { return copyDown(context, to, from, bytes); });
+}
+KVCSIM_API cuMemcpyDtoH_v2(void *to, DevicePointer from, size_t bytes) {
+  return withContext([&](Context &context) { return copyUp(context, to, from, bytes); });
+}
+KVCSIM_API cuMemcpyDtoD_v2(DevicePointer to, DevicePointer from, size_t bytes) {
+  return withContext([&](Context &context) { return copyAcross(context, to, from, bytes); });
+}
+KVCSIM_API cuMemcpy(DevicePointer to, DevicePointer from, size_t bytes) {
+  return withContext([&](Context &context) { return copyAny(context, to, from, bytes); });
+}
+KVCSIM_API cuMemcpyHtoDAsync_v2(DevicePointer to, const void *from, size_t bytes, Stream *stream) {
+  return withContext([&](Context &context) {
+    return enqueue(context, stream, [&context, to, from, bytes] { return copyDown(context, to, from, bytes); });
+  });
+}
+KVCSIM_API cuMemcpyDtoHAsync_v2(void *to, DevicePointer from, size_t bytes, Stream *stream) {
+  return withContext([&](Context &context) {
+    return enqueue(context, stream, [&context, to, from, bytes] { return copyUp(context, to, from, bytes); });
+  });
+}
+KVCSIM_API cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Stream *stream) {
+  return withContext([&](Context &context) {
+    return enqueue(context, stream, [&context, to, from, bytes] { return copyAcross(context, to, from, bytes); });
+  });
+}
+KVCSIM_API cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t bytes, Stream *stream) {
+  return withContext([&](Context &context) {
+    return enqueue(context, stream, [&context, to, from, bytes] { return copyAny(context, to, from, bytes); });
+  });
+}
+
+static Result copy2D(Context &context, const Copy2D &copy) {
+  if (copy.sourceType == MemoryArray || copy.destinationType == MemoryArray) {
+    return error(NotSupported, "expects linear memory in a 2D copy, but got an array");
+  }
+  const size_t sourcePitch = copy.sourcePitch ? copy.sourcePitch : copy.widthBytes;
+  const size_t destinationPitch = copy.destinationPitch ? copy.destinationPitch : copy.widthBytes;
+  for (size_t row = 0; row < copy.height && copy.widthBytes != 0; ++row) {
+    const size_t from = (copy.sourceY + row) * sourcePitch + copy.sourceX;
+    const size_t to = (copy.destinationY + row) * destinationPitch + copy.destinationX;
+    const uint8_t *source = copy.sourceType == MemoryHost
+                                ? static_cast<const uint8_t *>(copy.sourceHost) + from
+                                : anySide(context, copy.sourceDevice + from, copy.widthBytes, "2D copy");
+    uint8_t *destination = copy.destinationType == MemoryHost
+                               ? static_cast<uint8_t *>(copy.destinationHost) + to
+                               : anySide(context, copy.destinationDevice + to, copy.widthBytes, "2D copy");
+    std::memmove(destination, source, copy.widthBytes);
+  }
+  return Success;
+}
+
+KVCSIM_API cuMemcpy2D_v2(const Copy2D *copy) {
+  return withContext([&](Context &context) { return copy2D(context, *copy); });
+}
+KVCSIM_API cuMemcpy2DAsync_v2(const Copy2D *copy, Stream *stream) {
+  return withContext([&](Context &context) {
+    return enqueue(context, stream, [&context, copy = *copy] { return copy2D(context, copy); });
+  });
+}
+
+// Fills ---------------------------------------------------------------------------------------------------------------
+
+template <typename T> static Result fill(Context &context, DevicePointer to, T value, size_t count) {
+  if (to % sizeof(T) != 0) {
+    return error(InvalidValue,
+                 fmt::format("expects an address that is a multiple of {}, but got {:#x}", sizeof(T), to));
+  }
+  size_t bytes;
+  if (__builtin_mul_overflow(count, sizeof(T), &bytes)) {
+    return error(InvalidValue, "expects fewer than 2^64 bytes");
+  }
+  if (bytes != 0) {
+    auto *at = reinterpret_cast<T *>(context.memory.at(to, bytes, "fill"));
+    std::fill(at, at + count, value);
+  }
+  return Success;
+}
+
+#define KVCSIM_FILL(name, asyncName, type)                                                                             \
+  KVCSIM_API name(DevicePointer to, type value, size_t count) {                                                        \
+    return withContext([&](Context &context) { return fill(context, to, value, count); });                             \
+  }                                                                                                                    \
+  KVCSIM_API asyncName(DevicePointer to, type value, size_t count, Stream *stream) {                                   \
+    return withContext([&](Context &context) {                                                                         \
+      return enqueue(context, stream, [&context, to, value, count] { return fill(context, to, value, count); });       \
+    });                                                                                                                \
+  }
+KVCSIM_FILL(cuMemsetD8_v2, cuMemsetD8Async, unsigned char)
+KVCSIM_FILL(cuMemsetD16_v2, cuMemsetD16Async, unsigned short)
+KVCSIM_FILL(cuMemsetD32_v2, cuMemsetD32Async, unsigned)
+#undef KVCSIM_FILL
+
+// Tensor maps ---------------------------------------------------------------------------------------------------------
+
+KVCSIM_API cuTensorMapEncodeTiled(void *map, int dataType, unsigned rank, void *address, const uint64_t *dimensions,
+                                  const uint64_t *strides, const unsigned *box, const unsigned *elementStrides,
+                                  int interleave, int swizzle, int promotion, int fill) {
+  static constexpr uint8_t elementBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  return guarded([&]() -> Result {
+    auto bad = [](std::string text) { return error(InvalidValue, "tensor map: " + std::move(text)); };
+    if (!map || reinterpret_cast<uintptr_t>(map) % 64 != 0) {
+      return bad("expects a map at a multiple of 64 bytes");
+    }
+    if (dataType < 0 || size_t(dataType) >= sizeof elementBytes) {
+      return error(NotSupported, fmt::format("tensor map: expects a data type of 0 to {}, but got {}",
+                                             sizeof elementBytes - 1, dataType));
+    }
+    if (rank < 1 || rank > 5) {
+      return bad(fmt::format("expects a rank of 1 to 5, but got {}", rank));
+    }
+    if (interleave != 0) {
+      return error(NotSupported, "tensor map: expects no interleave");
+    }
+    if (swizzle < 0 || swizzle > 3) {
+      return error(NotSupported,
+                   fmt::format("tensor map: expects no swizzle, or one of 32, 64 or 128 bytes, but got {}", swizzle));
+    }
+    const auto base = reinterpret_cast<uint64_t>(address);
+    if (base % 16 != 0) {
+      return bad(fmt::format("expects an address that is a multiple of 16, but got {:#x}", base));
+    }
+    ptx::TensorMap tensor{};
+    tensor.magic = ptx::TensorMap::mark;
+    tensor.rank = uint8_t(rank);
+    tensor.elementBytes = elementBytes[dataType];
+    tensor.swizzle = uint8_t(swizzle);
+    tensor.fillNan = fill != 0;
+    tensor.dataType = uint8_t(dataType);
+    tensor.address = base;
+    const bool isFloat = dataType >= 6;
+    if (tensor.fillNan && !isFloat) {
+      return bad("expects floating-point data where NaN fills");
+    }
+    for (unsigned i = 0; i < rank; ++i) {
+      if (dimensions[i] == 0 || dimensions[i] > uint64_t(1) << 32) {
+        return bad(fmt::format("expects extents of 1 to 2^32, but got {} for dimension {}", dimensions[i], i));
+      }
+      if (box[i] == 0 || box[i] > 256) {
+        return bad(fmt::format("expects a box of 1 to 256, but got {} for dimension {}", box[i], i));
+      }
+      if (elementStrides[i] == 0 || elementStrides[i] > 8) {
+        return bad(fmt::format("expects element strides of 1 to 8, but got {} for dimension {}", elementStrides[i], i));
+      }
+      tensor.last[i] = uint32_t(dimensions[i] - 1);
+      tensor.boxLast[i] = uint8_t(box[i] - 1);
+      tensor.elementStride[i] = uint8_t(elementStrides[i]);
+      if (i + 1 < rank) {
+        if (strides[i] % 16 != 0 || strides[i] >= uint64_t(1) << 40) {
+          return bad(fmt::format("expects strides that are multiples of 16 below 2^40, but got {} for dimension {}",
+                                 strides[i], i + 1));
+        }
+        tensor.stride[i] = strides[i];
+      }
+    }
+    const uint64_t inner = uint64_t(box[0]) * tensor.elementBytes;
+    if (inner % 16 != 0) {
+      return bad(fmt::format("expects an inner box of a multiple of 16 bytes, but got {}", inner));
+    }
+    if (swizzle != 0 && inner > uint64_t(16) << swizzle) {
+      return bad(
+          fmt::format("expects an inner box of at most {} bytes for this swizzle, but got {}", 16 << swizzle, inner));
+    }
+    std::memcpy(map, &tensor, sizeof tensor);
+    return Success;
+  });
+}
