@@ -80,3 +80,31 @@ func.func @dense(%q: tensor<?x2x64xf32>, %c: !kv, %batch: !kvcache.batch)
   %p, %m = kvcache.merge_states %o, %l, %r, %l : tensor<?x2x64xf32>, tensor<?x2xf32>
   return %k, %p, %m : tensor<?x?x2x64xf32>, tensor<?x2x64xf32>, tensor<?x2xf32>
 }
+
+!own = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head>
+
+// Slots that are merged, committed or fetched change the cache in place; scores are computed into new memory.
+// CHECK-LABEL: func @slots
+// CHECK-SAME: (%[[C:.*]]: !kvcache.memory<!kv{{[0-9]*}}>
+// CHECK-NOT: kvcache.copy
+// CHECK: %[[Z:.*]] = kvcache.map_scores %{{.*}} {
+// CHECK: } : memref<?x2x?xf32, strided<[?, ?, ?], offset: ?>>
+// CHECK: %[[S:.*]] = kvcache.threshold token %[[Z]], %[[C]] at
+// CHECK: %[[D:.*]] = kvcache.merge_slots %[[C]] keep %[[S]] weighted %[[Z]] at
+// CHECK: %[[E:.*]] = kvcache.commit %[[D]] accept
+// CHECK: %[[F:.*]] = kvcache.fetch %[[E]] of %[[S]]
+// CHECK: return %[[F]]
+func.func @slots(%c: !own {bufferization.writable = true}, %x: tensor<?x2x?xf32>, %rows: tensor<?xi8>,
+                 %batch: !kvcache.batch) -> !own {
+  %z = kvcache.map_scores %x {
+  ^bb0(%a: f32):
+    %n = arith.negf %a : f32
+    kvcache.yield %n
+  } : tensor<?x2x?xf32>
+  %s = kvcache.threshold token %z, %c at %batch {value = 0.5 : f32, first = 0, last = 0}
+      : tensor<?x2x?xf32>, !own -> !kvcache.selection<token>
+  %d = kvcache.merge_slots %c keep %s weighted %z at %batch : !own, !kvcache.selection<token>, tensor<?x2x?xf32>
+  %e = kvcache.commit %d accept %rows at %batch : !own, tensor<?xi8>
+  %f = kvcache.fetch %e of %s at %batch : !own, !kvcache.selection<token>
+  return %f : !own
+}

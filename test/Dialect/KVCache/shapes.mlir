@@ -37,6 +37,21 @@ func.func @scores_of_pages(%q: tensor<?x8x64xf32>, %c: !kv, %batch: !kvcache.bat
   return %d : index
 }
 
+// CHECK-LABEL: func @computed_scores
+// CHECK: %[[N:.*]] = kvcache.max_length
+// CHECK: return %[[N]]
+func.func @computed_scores(%q: tensor<?x8x64xf32>, %c: !kv, %batch: !kvcache.batch) -> index {
+  %s = kvcache.score dot %q, %c at %batch : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x2x?xf32>
+  %z = kvcache.map_scores %s {
+  ^bb0(%x: f32):
+    %y = arith.negf %x : f32
+    kvcache.yield %y
+  } : tensor<?x2x?xf32>
+  %c2 = arith.constant 2 : index
+  %d = tensor.dim %z, %c2 : tensor<?x2x?xf32>
+  return %d : index
+}
+
 // CHECK-LABEL: func @dense
 // CHECK-DAG: %[[E:.*]] = kvcache.entries
 // CHECK-DAG: %[[N:.*]] = kvcache.max_length
