@@ -46,8 +46,10 @@ class Suite:
 
 
 ASAN = {
-    # libMLIR and libLLVM are not instrumented: a container that crosses the border looks overflown.
-    "ASAN_OPTIONS": "detect_container_overflow=0:detect_stack_use_after_return=1:strict_string_checks=1",
+    # libMLIR and libLLVM are not instrumented: a container that crosses the border looks overflown, and what an
+    # allocator of LLVM's headers poisons on one side stays poisoned on the other.
+    "ASAN_OPTIONS": "detect_container_overflow=0:allow_user_poisoning=0:detect_stack_use_after_return=1:"
+                    "strict_string_checks=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 
@@ -63,6 +65,9 @@ SUITES = [
     Suite("lit",         "lit",    "test",                   3,   10),
     Suite("conformance", "ctest",  "^cts$",                  2,   10),
     Suite("oracle",      "pytest", "test/Reference",         3,   20),
+    Suite("mutants",     "pytest", "test/differential",      3,   10),
+    # On demand until a whole run has been seen to pass within the budget.
+    Suite("differential", "script", "build/bin/kvc-differential", 10, 60, on_demand=True),
     Suite("integration", "lit",    "test/Integration",       5,   90),
     Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),

@@ -577,7 +577,7 @@ static LogicalResult evalScore(Evaluator &evaluator, ScoreOp op, Operands operan
         double top = -infinity;
         for (int64_t row = batch.queryOffsets[entry]; row < batch.queryOffsets[entry + 1]; ++row) {
           for (int64_t h = head * group; h < (head + 1) * group; ++h) {
-            top = std::max(top, f(ArrayRef(query->floats).slice((row * query->shape[1] + h) * dim, dim)));
+            top = std::fmax(top, f(ArrayRef(query->floats).slice((row * query->shape[1] + h) * dim, dim)));
           }
         }
         return top;
@@ -589,8 +589,8 @@ static LogicalResult evalScore(Evaluator &evaluator, ScoreOp op, Operands operan
           score = largest([&](ArrayRef<double> q) {
             double bound = 0;
             for (int64_t c = 0; c < dim; ++c) {
-              bound +=
-                  std::max(q[c] * table.pages[i].low[inTable * dim + c], q[c] * table.pages[i].high[inTable * dim + c]);
+              bound += std::fmax(q[c] * table.pages[i].low[inTable * dim + c],
+                                 q[c] * table.pages[i].high[inTable * dim + c]);
             }
             return bound;
           });

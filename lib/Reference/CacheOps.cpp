@@ -75,12 +75,13 @@ static void recomputeSummary(const Cache &cache, Table &table, int64_t page) {
   }
   const int64_t begin = page * cache.type.getPage(), end = std::min(begin + cache.type.getPage(), table.length());
   const size_t size = cache.headsPerTable() * cache.type.getKDim();
-  PageSummary summary{std::vector<double>(size, std::numeric_limits<double>::infinity()),
-                      std::vector<double>(size, -std::numeric_limits<double>::infinity())};
+  // fmin and fmax take the number where the other is NaN.
+  const std::vector<double> none(size, std::numeric_limits<double>::quiet_NaN());
+  PageSummary summary{none, none};
   for (int64_t slot = begin; slot < end; ++slot) {
     for (size_t i = 0; i < size; ++i) {
-      summary.low[i] = std::min(summary.low[i], table.slots[slot].key[i]);
-      summary.high[i] = std::max(summary.high[i], table.slots[slot].key[i]);
+      summary.low[i] = std::fmin(summary.low[i], table.slots[slot].key[i]);
+      summary.high[i] = std::fmax(summary.high[i], table.slots[slot].key[i]);
     }
   }
   table.pages.resize(cache.pagesOf(table.length()));
@@ -105,8 +106,8 @@ static void widenSummary(const Cache &cache, Table &table, int64_t slot, ArrayRe
     return;
   }
   for (auto [low, high, x] : llvm::zip_equal(table.pages[page].low, table.pages[page].high, key)) {
-    low = std::min(low, x);
-    high = std::max(high, x);
+    low = std::fmin(low, x);
+    high = std::fmax(high, x);
   }
 }
 

@@ -41,6 +41,8 @@ static constexpr llvm::StringLiteral ops[] = {"none",   "rope",       "merge_sta
 static constexpr llvm::StringLiteral shapes[] = {"ragged", "decode", "empty", "prefill", "chunks", "long"};
 // What lies in pages and tails before they are written: the bytes of NaN, infinities of f32 and of f16, anything.
 static constexpr llvm::StringLiteral garbages[] = {"nan", "inf32", "inf16", "random"};
+// What some elements of queries, keys, values and scores are.
+static constexpr llvm::StringLiteral inputs[] = {"finite", "nan", "inf"};
 
 static constexpr Axis axes[] = {
     {"k", formats},         {"v", formats},
@@ -53,6 +55,7 @@ static constexpr Axis axes[] = {
     {"rope", ropes},        {"selection", selections},
     {"segments", segments}, {"op", ops},
     {"shape", shapes},      {"garbage", garbages},
+    {"inputs", inputs},
 };
 static_assert(std::size(axes) == allAxes);
 
@@ -69,8 +72,11 @@ std::string kvc::differential::nameOf(const Config &config) {
 }
 
 std::string CaseId::str() const {
-  return nameOf(config) + ",shape=" + shapeName().str() + ",garbage=" + garbageName().str() +
-         ",seed=" + std::to_string(seed);
+  std::string text = nameOf(config);
+  for (unsigned axis = kernelAxes; axis < allAxes; ++axis) {
+    text += "," + axes[axis].name.str() + "=" + (*this)[AxisId(axis)].str();
+  }
+  return text + ",seed=" + std::to_string(seed);
 }
 
 llvm::Expected<CaseId> kvc::differential::parseCase(llvm::StringRef text) {
@@ -99,9 +105,7 @@ llvm::Expected<CaseId> kvc::differential::parseCase(llvm::StringRef text) {
       return llvm::createStringError("expects " + name + " to be one of " + llvm::join(axis->values, ", ") +
                                      ", but got '" + value + "'");
     }
-    const auto number = static_cast<uint8_t>(found - axis->values.begin());
-    const auto index = static_cast<unsigned>(axis - axes);
-    (index == AxisShape ? id.shape : index == AxisGarbage ? id.garbage : id.config.values[index]) = number;
+    id.number(axis - axes) = static_cast<uint8_t>(found - axis->values.begin());
   }
   return id;
 }

@@ -40,6 +40,7 @@ enum AxisId : unsigned {
   // Run axes: the same kernel, other data.
   AxisShape = kernelAxes,
   AxisGarbage,
+  AxisInputs,
   allAxes
 };
 
@@ -64,15 +65,14 @@ struct Config {
 /// One run: a kernel, the data of a seed, and the run axes.
 struct CaseId {
   Config config;
-  uint8_t shape = 0, garbage = 0;
+  /// Value numbers by run axis, the first of which is `kernelAxes`.
+  std::array<uint8_t, allAxes - kernelAxes> run{};
   uint64_t seed = 0;
 
-  llvm::StringRef shapeName() const { return getAxes()[AxisShape].values[shape]; }
-  llvm::StringRef garbageName() const { return getAxes()[AxisGarbage].values[garbage]; }
   /// Value number on any axis.
-  unsigned valueOn(unsigned axis) const {
-    return axis == AxisShape ? shape : axis == AxisGarbage ? garbage : config.values[axis];
-  }
+  uint8_t &number(unsigned axis) { return axis < kernelAxes ? config.values[axis] : run[axis - kernelAxes]; }
+  uint8_t number(unsigned axis) const { return axis < kernelAxes ? config.values[axis] : run[axis - kernelAxes]; }
+  llvm::StringRef operator[](AxisId axis) const { return getAxes()[axis].values[number(axis)]; }
   /// `k=int4,page=48,shape=ragged,seed=7`: what differs from the defaults, and the seed.
   std::string str() const;
 };

@@ -38,7 +38,9 @@ struct Comparison {
   std::string failure;
   Errors errors;
 };
-Comparison compare(const reference::Tensor &want, const kvc_tensor_t &got, const Tolerance &tolerance);
+/// With `mayBeNan`, elements for which it holds (numbers in row-major order) may be NaN whatever is expected.
+Comparison compare(const reference::Tensor &want, const kvc_tensor_t &got, const Tolerance &tolerance,
+                   const std::function<bool(int64_t)> &mayBeNan = {});
 
 } // namespace kvc::differential
 

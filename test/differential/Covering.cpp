@@ -1,7 +1,7 @@
 //===- Covering.cpp - Which kernels meet all pairs of values --------------===//
 #include "Covering.h"
 
-#include "Module.h"
+#include "Kernel.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace kvc::differential;
@@ -54,6 +54,9 @@ std::optional<Config> kvc::differential::complete(llvm::ArrayRef<AxisValue> valu
   if (message.empty()) {
     return config;
   }
+  if (isMissingLowering(message)) {
+    return std::nullopt;
+  }
   // What other choices commonly depend on.
   for (uint8_t slots = 0; slots < 2; ++slots) {
     for (uint8_t tables = 0; tables < 2; ++tables) {
@@ -88,6 +91,47 @@ template <typename Body> static void forEachPair(const Config &config, Body &&bo
 }
 
 namespace {
+/// Pairs that are still to be met, and how many a value would meet: a table, as it is asked millions of times.
+class PairSet {
+public:
+  PairSet() {
+    for (uint8_t axis = 0; axis < kernelAxes; ++axis) {
+      offsets[axis] = size;
+      size += getAxes()[axis].values.size();
+    }
+    has.resize(size * size);
+  }
+  void insert(const Pair &pair) { at(pair.first, pair.second) = true; }
+  void erase(const Pair &pair) { at(pair.first, pair.second) = false; }
+  bool contains(AxisValue a, AxisValue b) const {
+    return a.axis < b.axis ? has[number(a) * size + number(b)] : has[number(b) * size + number(a)];
+  }
+  /// The pairs, in order.
+  std::vector<Pair> list() const {
+    std::vector<Pair> pairs;
+    for (uint8_t a = 0; a < kernelAxes; ++a) {
+      for (uint8_t x = 0; x < getAxes()[a].values.size(); ++x) {
+        for (uint8_t b = a + 1; b < kernelAxes; ++b) {
+          for (uint8_t y = 0; y < getAxes()[b].values.size(); ++y) {
+            if (contains({a, x}, {b, y})) {
+              pairs.push_back({{a, x}, {b, y}});
+            }
+          }
+        }
+      }
+    }
+    return pairs;
+  }
+
+private:
+  size_t number(AxisValue v) const { return offsets[v.axis] + v.value; }
+  std::vector<bool>::reference at(AxisValue a, AxisValue b) { return has[number(a) * size + number(b)]; }
+
+  std::array<size_t, kernelAxes> offsets;
+  size_t size = 0;
+  std::vector<bool> has;
+};
+
 class Builder {
 public:
   Builder(const Verifier &verifier, const std::set<AxisValue> &excluded, uint64_t seed)
@@ -107,12 +151,15 @@ public:
 
   Covering build(size_t kernels) {
     add(Config());
-    while (!left.empty()) {
-      const Pair pair = *left.begin();
-      std::string message;
-      if (std::optional<Config> config = extend(pair)) {
+    for (std::vector<Pair> pairs = left.list(); !pairs.empty(); pairs = left.list()) {
+      if (std::optional<Config> config = best(pairs)) {
         add(*config);
-      } else if (std::optional<Config> config = complete({pair.first, pair.second}, verifier, message)) {
+        continue;
+      }
+      // None of the pairs that were tried is easy: the first of them is settled here.
+      const Pair pair = pairs.front();
+      std::string message;
+      if (std::optional<Config> config = complete({pair.first, pair.second}, verifier, message)) {
         add(*config);
       } else {
         covering.refused[pair] = message;
@@ -148,62 +195,80 @@ private:
     forEachPair(config, [&](const Pair &pair) { left.erase(pair); });
   }
 
-  /// The pair with values on the other axes that bring many pairs not met yet.
-  std::optional<Config> extend(const Pair &pair) {
-    for (int attempt = 0; attempt < 3; ++attempt) {
-      Config config;
-      config.values[pair.first.axis] = pair.first.value;
-      config.values[pair.second.axis] = pair.second.value;
-      if (!isPlausible(config)) {
-        std::string message;
-        std::optional<Config> start = complete({pair.first, pair.second}, isPlausibleVerifier, message);
-        if (!start) {
-          return std::nullopt;
-        }
-        config = *start;
+  int64_t gainOf(const Config &config) const {
+    int64_t gain = 0;
+    forEachPair(config, [&](const Pair &pair) { gain += left.contains(pair.first, pair.second); });
+    return gain;
+  }
+
+  /// Of many legal configurations, each grown from the first pair that is left or from another one, that with the most
+  /// pairs not met yet.
+  std::optional<Config> best(llvm::ArrayRef<Pair> pairs) {
+    constexpr int attempts = 48;
+    // Those that meet most come first, then by their values.
+    std::set<std::pair<int64_t, Config>> candidates;
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+      if (std::optional<Config> config = extend(attempt % 2 ? random.pick(pairs) : pairs.front())) {
+        candidates.emplace(-gainOf(*config), *config);
       }
-      std::vector<uint8_t> order;
-      for (uint8_t axis = 0; axis < kernelAxes; ++axis) {
-        if (axis != pair.first.axis && axis != pair.second.axis) {
-          order.insert(order.begin() + random.between(0, order.size()), axis);
-        }
-      }
-      for (uint8_t axis : order) {
-        const uint8_t keep = config.values[axis];
-        uint8_t best = keep;
-        int64_t bestGain = -1;
-        const auto count = static_cast<uint8_t>(getAxes()[axis].values.size());
-        const uint8_t first = random.below(count);
-        for (uint8_t i = 0; i < count; ++i) {
-          const uint8_t value = (first + i) % count;
-          config.values[axis] = value;
-          if (excluded.contains({axis, value}) || !isPlausible(config)) {
-            continue;
-          }
-          int64_t gain = 0;
-          for (uint8_t other = 0; other < kernelAxes; ++other) {
-            const AxisValue a{axis, value}, b{other, config.values[other]};
-            gain += other != axis && left.contains(axis < other ? Pair{a, b} : Pair{b, a});
-          }
-          if (gain > bestGain) {
-            bestGain = gain;
-            best = value;
-          }
-        }
-        config.values[axis] = best;
-      }
-      if (verifier(config).empty()) {
+    }
+    for (const auto &[negativeGain, config] : candidates) {
+      if (negativeGain < 0 && verifier(config).empty()) {
         return config;
       }
     }
     return std::nullopt;
   }
 
+  /// The pair with values on the other axes that bring many pairs not met yet.
+  std::optional<Config> extend(const Pair &pair) {
+    Config config;
+    config.values[pair.first.axis] = pair.first.value;
+    config.values[pair.second.axis] = pair.second.value;
+    if (!isPlausible(config)) {
+      std::string message;
+      std::optional<Config> start = complete({pair.first, pair.second}, isPlausibleVerifier, message);
+      if (!start) {
+        return std::nullopt;
+      }
+      config = *start;
+    }
+    std::vector<uint8_t> order;
+    for (uint8_t axis = 0; axis < kernelAxes; ++axis) {
+      if (axis != pair.first.axis && axis != pair.second.axis) {
+        order.insert(order.begin() + random.between(0, order.size()), axis);
+      }
+    }
+    for (uint8_t axis : order) {
+      uint8_t choice = config.values[axis];
+      int64_t most = -1;
+      const auto count = static_cast<uint8_t>(getAxes()[axis].values.size());
+      const uint8_t first = random.below(count);
+      for (uint8_t i = 0; i < count; ++i) {
+        const uint8_t value = (first + i) % count;
+        config.values[axis] = value;
+        if (excluded.contains({axis, value}) || !isPlausible(config)) {
+          continue;
+        }
+        int64_t gain = 0;
+        for (uint8_t other = 0; other < kernelAxes; ++other) {
+          gain += other != axis && left.contains({axis, value}, {other, config.values[other]});
+        }
+        if (gain > most) {
+          most = gain;
+          choice = value;
+        }
+      }
+      config.values[axis] = choice;
+    }
+    return config;
+  }
+
   const Verifier isPlausibleVerifier = [](const Config &config) { return isPlausible(config) ? "" : "implausible"; };
   const Verifier &verifier;
   const std::set<AxisValue> &excluded;
   Random random;
-  std::set<Pair> left;
+  PairSet left;
   Covering covering;
 };
 } // namespace

@@ -27,11 +27,11 @@ using Pair = std::pair<AxisValue, AxisValue>;
 
 struct Covering {
   std::vector<Config> configs;
-  /// Pairs that no legal kernel has, with what the verifier says.
+  /// Pairs that no kernel has, with what the verifier says, or which lowering is missing.
   std::map<Pair, std::string> refused;
 };
 
-/// Empty when the configuration is legal, else what the verifier says.
+/// Empty when the configuration is legal and compiles, else the reason.
 using Verifier = std::function<std::string(const Config &)>;
 
 /// A legal configuration with these values (axis -> value number), else the reason in `message`.

@@ -24,8 +24,8 @@ Compiler::Compiler() : context(MLIRContext::Threading::DISABLED) {
 
 OwningOpRef<ModuleOp> Compiler::parse(StringRef text) { return parseSourceString<ModuleOp>(text, &context); }
 
-OwningOpRef<ModuleOp> Compiler::lower(ModuleOp module, const Target &target) {
-  return lowerToStage(module, target, Stage::Vector, CompileOptions());
+OwningOpRef<ModuleOp> Compiler::lower(ModuleOp module, const Target &target, Stage stage) {
+  return lowerToStage(module, target, stage, CompileOptions());
 }
 
 FailureOr<std::vector<uint8_t>> Compiler::assemble(ModuleOp lowered, const Target &target,
@@ -51,7 +51,17 @@ std::string differential::refusalOf(Compiler &compiler, const Module &module) {
     return "docs/spec/cache-semantics.md: a tree mask over a ring is an error";
   }
   compiler.take();
-  return compiler.parse(module.text()) ? "" : compiler.take();
+  OwningOpRef<ModuleOp> ir = compiler.parse(module.text());
+  if (!ir) {
+    return compiler.take();
+  }
+  const Target *target = getHostTarget();
+  if (target && !compiler.lower(*ir, *target, Stage::Tile)) {
+    // Any other failure is one of the kernel's runs.
+    std::string message = compiler.take();
+    return isMissingLowering(message) ? message : "";
+  }
+  return "";
 }
 
 std::unique_ptr<Kernel> differential::compile(Compiler &compiler, const Config &config, const KernelOptions &options) {

@@ -26,7 +26,7 @@ public:
   /// Null when the verifier refuses the text.
   mlir::OwningOpRef<mlir::ModuleOp> parse(llvm::StringRef text);
   /// Null when a lowering fails.
-  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, const Target &target);
+  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, const Target &target, Stage stage = Stage::Vector);
   /// The artifact of a lowered module.
   llvm::FailureOr<std::vector<uint8_t>> assemble(mlir::ModuleOp lowered, const Target &target,
                                                  const std::string &cacheFolder);
@@ -65,7 +65,7 @@ struct KernelOptions {
 /// Compiles a configuration for the machine.
 std::unique_ptr<Kernel> compile(Compiler &compiler, const Config &config, const KernelOptions &options);
 
-/// Why a module cannot be; empty when it can.
+/// Why a module cannot be compiled: the verifier refuses it, or part of it has no lowering yet. Empty when it can.
 std::string refusalOf(Compiler &compiler, const Module &module);
 
 /// Whether a message says that something is left to do, not that it went wrong.

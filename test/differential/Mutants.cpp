@@ -157,3 +157,12 @@ static constexpr OracleMutant oracleMutants[] = {
 };
 
 ArrayRef<OracleMutant> differential::getOracleMutants() { return oracleMutants; }
+
+std::unique_ptr<reference::Evaluator> differential::createOracle(StringRef mutant) {
+  for (const OracleMutant &known : oracleMutants) {
+    if (known.name == mutant) {
+      return known.create();
+    }
+  }
+  return std::make_unique<reference::Evaluator>();
+}

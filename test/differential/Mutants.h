@@ -24,6 +24,8 @@ struct OracleMutant {
   std::unique_ptr<reference::Evaluator> (*create)();
 };
 llvm::ArrayRef<OracleMutant> getOracleMutants();
+/// The mutant of that name; the sound oracle when there is none.
+std::unique_ptr<reference::Evaluator> createOracle(llvm::StringRef mutant);
 
 } // namespace kvc::differential
 

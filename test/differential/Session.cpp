@@ -1,8 +1,11 @@
 //===- Session.cpp - One run of a kernel ----------------------------------===//
 #include "Session.h"
 
+#include "Replay.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include <cmath>
 
@@ -15,7 +18,7 @@ static constexpr int64_t denseSlots = 11;
 Session::Session(Kernel &kernel, kvc_device_t *device, kvc_module_t *code, const CaseId &id,
                  reference::Evaluator &oracle)
     : kernel(kernel), device(device), code(code), id(id), meaning(kernel.module.meaning), oracle(oracle),
-      random(id.seed * 64 + id.shape) {}
+      random(id.seed * 64 + id.number(AxisShape)) {}
 
 std::string Session::run() {
   failure = createCaches();
@@ -60,7 +63,7 @@ static std::string createCache(kvc_module_t *code, size_t spec, int64_t sequence
   }
   for (auto [part, bytes] : {std::pair{KVC_PAGES, statistics.pages_capacity * layout.page_bytes},
                              {KVC_TAILS, statistics.tails_capacity * layout.tail_bytes}}) {
-    std::vector<uint8_t> data = garbage(id.garbageName(), bytes, Random(id.seed));
+    std::vector<uint8_t> data = garbage(id[AxisGarbage], bytes, Random(id.seed));
     if (bytes && kvc_cache_write(made, part, 0, data.data(), bytes) != KVC_OK) {
       return runtimeMessage();
     }
@@ -69,7 +72,7 @@ static std::string createCache(kvc_module_t *code, size_t spec, int64_t sequence
 }
 
 std::string Session::createCaches() {
-  const int64_t wanted = id.shapeName() == "long" ? 1500 : 260;
+  const int64_t wanted = id[AxisShape] == "long" ? 1500 : 260;
   capacity = llvm::alignTo(wanted, meaning.page);
   auto type = cast<kvcache::CacheType>(functionOf(*kernel.module.find(FunctionKind::Dump)).getArgumentTypes()[0]);
   cache = reference::Cache::empty(type, sequences, capacity);
@@ -110,7 +113,7 @@ void Session::program() {
   if (kernel.module.find(FunctionKind::AppendPrefix)) {
     call(FunctionKind::AppendPrefix, batchOf({std::min<int64_t>(many, random.between(1, 40)), 0, 7}, true));
   }
-  const StringRef shape = id.shapeName();
+  const StringRef shape = id[AxisShape];
   const bool isTree = kernel.module.config[AxisMask].contains("tree");
   if (shape == "ragged") {
     step(some({0, 1, 1, 2, 5, 9, 17}));
@@ -213,7 +216,7 @@ int64_t Session::longest(const Function &function, const reference::Batch &batch
   return result;
 }
 
-NpyArray Session::normal(ArrayRef<int64_t> shape) {
+NpyArray Session::normal(ArrayRef<int64_t> shape, bool mayBeSpoiled) {
   int64_t size = 1;
   for (int64_t extent : shape) {
     size *= extent;
@@ -223,7 +226,23 @@ NpyArray Session::normal(ArrayRef<int64_t> shape) {
   for (double &value : values) {
     value = static_cast<float>(scale * random.normal());
   }
+  if (mayBeSpoiled) {
+    spoil(values);
+  }
   return NpyArray::ofFloats(shape, values, 4);
+}
+
+void Session::spoil(std::vector<double> &values) {
+  const StringRef kind = id[AxisInputs];
+  if (kind == "finite" || values.empty() || random.chance(0.5)) {
+    return;
+  }
+  for (int64_t count = random.between(1, 2); count; --count) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    values[random.below(values.size())] = kind == "nan"        ? std::numeric_limits<double>::quiet_NaN()
+                                          : random.chance(0.5) ? infinity
+                                                               : -infinity;
+  }
 }
 
 NpyArray Session::arrayOf(Role role, const Function &function, const reference::Batch &batch, int64_t slots) {
@@ -247,9 +266,9 @@ NpyArray Session::arrayOf(Role role, const Function &function, const reference::
   case Role::Query:
     return normal({rows, meaning.queryHeads, meaning.dim});
   case Role::SinkLogits:
-    return normal({meaning.queryHeads});
+    return normal({meaning.queryHeads}, /*mayBeSpoiled=*/false);
   case Role::Capture:
-    return normal({});
+    return normal({}, /*mayBeSpoiled=*/false);
   case Role::Tree: {
     int64_t columns = 0;
     for (int64_t i = 0; i < entries; ++i) {
@@ -262,8 +281,10 @@ NpyArray Session::arrayOf(Role role, const Function &function, const reference::
     // Few different whole numbers: there are ties, and f32 orders them as f64 does.
     int64_t extent = longest(function, batch);
     extent = role == Role::PageScores ? llvm::divideCeil(extent, meaning.page) : extent;
-    std::vector<int64_t> values = integers({entries, meaning.kvHeads, extent}, 7);
-    return NpyArray::ofFloats({entries, meaning.kvHeads, extent}, std::vector<double>(values.begin(), values.end()), 4);
+    std::vector<int64_t> whole = integers({entries, meaning.kvHeads, extent}, 7);
+    std::vector<double> values(whole.begin(), whole.end());
+    spoil(values);
+    return NpyArray::ofFloats({entries, meaning.kvHeads, extent}, values, 4);
   }
   case Role::Lengths:
     return NpyArray::ofInts({entries}, integers({entries}, slots >= 0 ? slots : longest(function, batch) + 2), 4);
@@ -297,7 +318,7 @@ CallArguments Session::argumentsOf(const Function &function, const reference::Ba
 // Calls
 //===----------------------------------------------------------------------===//
 
-static reference::Datum datumOf(const NpyArray &array) {
+reference::Datum differential::datumOf(const NpyArray &array) {
   if (array.shape.empty()) {
     return array.isFloat() ? reference::Datum(array.floatAt(0)) : reference::Datum(array.intAt(0));
   }
@@ -389,6 +410,34 @@ std::string Session::callDevice(const Function &function, const CallArguments &a
   return "";
 }
 
+/// docs/spec/cache-semantics.md: a value that is not finite may reach, in its channel, rows of its sequence and head
+/// from which a mask hides it.
+std::function<bool(int64_t)> Session::spoiledOutputs(const reference::Batch &batch,
+                                                     const reference::Datum &attended) const {
+  std::vector<bool> spoiled;
+  const int64_t group = meaning.queryHeads / meaning.kvHeads;
+  for (auto [entry, sequence] : llvm::enumerate(batch.sequences)) {
+    std::vector<bool> row(meaning.queryHeads * meaning.vDim);
+    for (int64_t head = 0; head < meaning.queryHeads; ++head) {
+      for (const reference::Datum *held : {&attended, &prefix}) {
+        const int64_t kvHead = head / group;
+        for (const reference::Slot &slot : held->asCache().table(sequence, kvHead).slots) {
+          const int64_t first = meaning.perHead ? 0 : kvHead * meaning.vDim;
+          for (int64_t channel = 0; channel < meaning.vDim; ++channel) {
+            if (!std::isfinite(slot.value[first + channel])) {
+              row[head * meaning.vDim + channel] = true;
+            }
+          }
+        }
+      }
+    }
+    for (int64_t i = 0; i < batch.rowsOf(entry); ++i) {
+      llvm::append_range(spoiled, row);
+    }
+  }
+  return [spoiled](int64_t i) { return bool(spoiled[i]); };
+}
+
 void Session::call(FunctionKind kind, const reference::Batch &batch) {
   if (!failure.empty()) {
     return;
@@ -425,7 +474,14 @@ void Session::call(FunctionKind kind, const reference::Batch &batch) {
       return;
     }
     const Tolerance &tolerance = toleranceOf(kernel.module.config, result);
-    Comparison comparison = compare(wanted[i].asTensor(), tensor, tolerance);
+    std::function<bool(int64_t)> mayBeNan;
+    if (result == ResultKind::Out && id[AxisInputs] != "finite") {
+      // A step attends to the cache that it returns.
+      auto made = llvm::find(function.results, ResultKind::Cache);
+      mayBeNan =
+          spoiledOutputs(batch, made == function.results.end() ? cache : wanted[made - function.results.begin()]);
+    }
+    Comparison comparison = compare(wanted[i].asTensor(), tensor, tolerance, mayBeNan);
     errors[&tolerance].merge(comparison.errors);
     if (!comparison.failure.empty()) {
       failure = where + " result " + nameOf(result).str() + ": " + comparison.failure;
@@ -460,7 +516,8 @@ void Session::call(FunctionKind kind, const reference::Batch &batch) {
 // A case for other tools
 //===----------------------------------------------------------------------===//
 
-llvm::Error differential::writeCase(const Kernel &kernel, const Session &session, const CaseId &id, StringRef folder) {
+llvm::Error differential::writeCase(const Kernel &kernel, const Session &session, const CaseId &id, StringRef folder,
+                                    StringRef mutants) {
   const Module &module = kernel.module;
   if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
     return llvm::createStringError("cannot create the folder '" + folder + "': " + error.message());
@@ -470,7 +527,7 @@ llvm::Error differential::writeCase(const Kernel &kernel, const Session &session
     llvm::sys::path::append(path, file);
     return path.str().str();
   };
-  std::string arguments = "%cache: " + module.typeOf(Role::Cache), body, types;
+  std::string arguments = "%cache: " + module.typeOf(Role::Cache), body, types, attributes;
   std::vector<std::string> inputs, outputs, results;
   std::map<Role, std::string> names{{Role::Cache, "%cache"}, {Role::Prefix, "%prefix"}};
   if (module.find(FunctionKind::AppendPrefix)) {
@@ -485,7 +542,7 @@ llvm::Error differential::writeCase(const Kernel &kernel, const Session &session
       }
       const std::string name = ("c" + Twine(number + 1) + "_" + nameOf(role)).str();
       names[role] = "%" + name;
-      arguments += ", %" + name + ": " + module.typeOf(role);
+      arguments += ", %" + name + ": " + module.typeOf(role) + " {" + arrayAttr + " = \"" + name + "\"}";
       std::vector<std::pair<std::string, NpyArray>> files;
       if (role == Role::Batch) {
         auto list = [](ArrayRef<int64_t> list) { return NpyArray::ofInts({int64_t(list.size())}, list, 4); };
@@ -508,17 +565,26 @@ llvm::Error differential::writeCase(const Kernel &kernel, const Session &session
         names[function->kind == FunctionKind::AppendPrefix ? Role::Prefix : Role::Cache] = made[i];
         continue;
       }
+      const Errors &bound = toleranceOf(module.config, kind).bound;
       types += (results.empty() ? "" : ", ") + module.typeOf(kind);
+      attributes +=
+          (results.empty() ? "" : ", ") + module.typeOf(kind) + " {" + boundAttr +
+          llvm::formatv(" = array<f64: {0:e3}, {1:e3}, {2:e3}>}", bound.relative, bound.absolute, bound.rms).str();
       results.push_back(made[i]);
       outputs.push_back(pathOf("c" + Twine(number + 1) + "_" + Twine(i) + "_" + nameOf(kind) + ".npy"));
     }
   }
-  const std::string text = "// Differential test: " + id.str() + "\nfunc.func @case(" + arguments + ") -> (" + types +
-                           ") {\n" + body + "  return " + llvm::join(results, ", ") + " : " + types + "\n}\n";
+  const std::string text = "// Differential test: " + id.str() + "\nfunc.func @case(" + arguments + ") -> (" +
+                           attributes + ") {\n" + body + "  return " + llvm::join(results, ", ") + " : " + types +
+                           "\n}\n";
   const std::string file = pathOf("case.mlir");
   const std::string command = "kvc-run module " + file + " --function case --sequences 3 --capacity 1536 --inputs " +
                               llvm::join(inputs, ",") + " --outputs " + llvm::join(outputs, ",") + "\n";
-  for (auto &[path, contents] : {std::pair{file, text}, {pathOf("command.txt"), command}}) {
+  const std::string test = "#!/bin/sh\n# For kvc-reduce: status 1 while results of the module differ.\n"
+                           "kvc-differential --replay \"$1\" --arrays \"$(dirname \"$0\")\" " +
+                           mutants.str() + ">/dev/null 2>&1\n[ $? -ne 1 ]\n";
+  const std::string script = pathOf("fails.sh");
+  for (auto &[path, contents] : {std::pair{file, text}, {pathOf("command.txt"), command}, {script, test}}) {
     std::error_code error;
     llvm::raw_fd_ostream os(path, error);
     os << contents;
@@ -526,6 +592,10 @@ llvm::Error differential::writeCase(const Kernel &kernel, const Session &session
     if (error || os.has_error()) {
       return llvm::createStringError("cannot write '" + path + "': " + (error ? error : os.error()).message());
     }
+  }
+  if (std::error_code error = llvm::sys::fs::setPermissions(script, llvm::sys::fs::all_read | llvm::sys::fs::all_exe |
+                                                                        llvm::sys::fs::owner_write)) {
+    return llvm::createStringError("cannot make '" + script + "' executable: " + error.message());
   }
   return llvm::Error::success();
 }

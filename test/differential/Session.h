@@ -50,7 +50,11 @@ private:
   reference::Batch batchOf(const Rows &rows, bool prefix = false);
   CallArguments argumentsOf(const Function &function, const reference::Batch &batch);
   NpyArray arrayOf(Role role, const Function &function, const reference::Batch &batch, int64_t denseSlots);
-  NpyArray normal(llvm::ArrayRef<int64_t> shape);
+  NpyArray normal(llvm::ArrayRef<int64_t> shape, bool mayBeSpoiled = true);
+  /// Replaces some elements, as the axis of inputs says.
+  void spoil(std::vector<double> &values);
+  /// Which elements of the output may be NaN where the oracle's are not.
+  std::function<bool(int64_t)> spoiledOutputs(const reference::Batch &batch, const reference::Datum &attended) const;
   /// Slots of the longest table of a batch after the function's append, if it has one.
   int64_t longest(const Function &function, const reference::Batch &batch) const;
   std::string callOracle(const Function &function, const CallArguments &arguments,
@@ -76,9 +80,14 @@ private:
   runtime::CacheHandle deviceCache, devicePrefix;
 };
 
-/// One function that does all calls of a session, `case`, and the files of its arguments for `kvc-run module`: writes
-/// case.mlir, NAME.npy and command.txt into a folder.
-llvm::Error writeCase(const Kernel &kernel, const Session &session, const CaseId &id, llvm::StringRef folder);
+/// An array as an argument of the oracle.
+reference::Datum datumOf(const NpyArray &array);
+
+/// One function that does all calls of a session, `case`, and its arguments: writes case.mlir, NAME.npy, command.txt (a
+/// `kvc-run module` command) and fails.sh (a test for kvc-reduce, with `mutants` the options of broken parts) into a
+/// folder.
+llvm::Error writeCase(const Kernel &kernel, const Session &session, const CaseId &id, llvm::StringRef folder,
+                      llvm::StringRef mutants);
 
 } // namespace kvc::differential
 

@@ -50,12 +50,7 @@ public:
     if (!options.kernelMutant.empty()) {
       kernelOptions.mutation = *getKernelMutation(options.kernelMutant, options.mutatedKernel);
     }
-    oracle = std::make_unique<reference::Evaluator>();
-    for (const OracleMutant &mutant : getOracleMutants()) {
-      if (mutant.name == options.oracleMutant) {
-        oracle = mutant.create();
-      }
-    }
+    oracle = createOracle(options.oracleMutant);
     for (int threads = 1; threads <= 2; ++threads) {
       kvc_device_options_t device{sizeof(device), threads, nullptr};
       kvc_device_t *made = nullptr;
@@ -154,20 +149,6 @@ static Work startWorker(const SuiteOptions &options) {
     }
     limitTime();
     const double begin = now();
-    if (parts[0] == "probe") {
-      const Target *target = getHostTarget();
-      auto kernel = std::make_unique<Kernel>(first->config);
-      bench->compiler.take();
-      kernel->ir = bench->compiler.parse(kernel->module.text());
-      const bool lowered = kernel->ir && target && bench->compiler.lower(*kernel->ir, *target);
-      const std::string message = bench->compiler.take();
-      const Outcome outcome = lowered                      ? Outcome::Ready
-                              : isMissingLowering(message) ? Outcome::NotLowered
-                              : kernel->ir                 ? Outcome::Failed
-                                                           : Outcome::RefusedByVerifier;
-      answer("outcome\t" + std::to_string(int(outcome)) + "\t" + oneLine(message));
-      return;
-    }
     std::unique_ptr<Kernel> kernel = bench->compile(first->config);
     answer("outcome\t" + std::to_string(int(kernel->outcome)) + "\t" + oneLine(kernel->message));
     answer("compiled\t" + std::to_string(now() - begin));
@@ -208,7 +189,7 @@ public:
     ++passes;
     for (uint8_t a = 0; a < allAxes; ++a) {
       for (uint8_t b = a + 1; b < allAxes; ++b) {
-        met.insert({{a, uint8_t(id.valueOn(a))}, {b, uint8_t(id.valueOn(b))}});
+        met.insert({{a, id.number(a)}, {b, id.number(b)}});
       }
     }
   }
@@ -342,7 +323,7 @@ static std::string reasonOf(StringRef message) {
   return reason.split(", but got").first.str();
 }
 
-static bool checkMutants(const SuiteOptions &options) {
+bool differential::checkMutants(const SuiteOptions &options) {
   auto known = [](auto mutants, StringRef name) {
     return name.empty() || llvm::any_of(mutants, [&](auto &mutant) { return mutant.name == name; });
   };
@@ -388,9 +369,7 @@ bool differential::runSuite(const SuiteOptions &options) {
     return entry->second;
   };
 
-  // Values that alone have no lowering yet are left out, and listed.
-  std::vector<AxisValue> probed;
-  std::vector<std::string> probes;
+  // Values that alone are refused or have no lowering yet are left out, and listed.
   std::set<AxisValue> excluded;
   std::map<AxisValue, std::string> reasons;
   std::vector<AxisValue> pinned;
@@ -413,53 +392,40 @@ bool differential::runSuite(const SuiteOptions &options) {
       std::string message;
       std::vector<AxisValue> values = pinned;
       values.push_back({axis, value});
-      if (excluded.contains({axis, value})) {
-        continue;
-      }
-      if (std::optional<Config> config = complete(values, verifier, message)) {
-        probed.push_back({axis, value});
-        probes.push_back("probe\t" + nameOf(*config));
-      } else {
+      if (!excluded.contains({axis, value}) && !complete(values, verifier, message)) {
         excluded.insert({axis, value});
         reasons[{axis, value}] = message;
+        report.skips += isMissingLowering(message);
       }
     }
   }
-  size_t done = 0;
-  runJobs(probes, options.jobs, start,
-          {[&](size_t job, const std::string &line) {
-             llvm::SmallVector<StringRef> parts;
-             StringRef(line).split(parts, '\t');
-             if (parts[1] == std::to_string(int(Outcome::NotLowered))) {
-               excluded.insert(probed[job]);
-               reasons[probed[job]] = parts[2].str();
-             }
-           },
-           [&](size_t, const std::string &) { progress(++done, probes.size(), "probes"); }});
-  llvm::outs() << llvm::formatv("{0} values probed, {1} left out ({2:f1} s)\n", probes.size(), excluded.size(),
-                                now() - begin);
   printGrouped("values without a lowering, or not legal at all", reasons, [](const AxisValue &v) { return v.str(); });
 
   // Kernels and their runs.
-  double then = now();
   Covering covering = cover(verifier, excluded, options.kernels, options.seed);
-  llvm::outs() << llvm::formatv("\n{0} kernels chosen ({1:f1} s)\n", covering.configs.size(), now() - then);
+  llvm::outs() << llvm::formatv("\n{0} kernels chosen ({1:f1} s)\n", covering.configs.size(), now() - begin);
   llvm::outs().flush();
-  std::map<Pair, std::string> refusals;
+  std::map<Pair, std::string> refusals, gaps;
   for (const auto &[pair, message] : covering.refused) {
-    refusals[pair] = reasonOf(message);
+    (isMissingLowering(message) ? gaps : refusals)[pair] = reasonOf(message);
   }
+  report.skips += gaps.size();
+  // Every kernel runs with every shape on finite inputs, then with inputs of every other kind.
   const int64_t shapes = getAxes()[AxisShape].values.size(), garbages = getAxes()[AxisGarbage].values.size();
+  const int64_t spoiled = getAxes()[AxisInputs].values.size() - 1, round = shapes + spoiled;
   const int64_t each =
-      std::max<int64_t>(shapes, llvm::divideCeil(options.runs, std::max<size_t>(covering.configs.size(), 1)));
+      std::max<int64_t>(round, llvm::divideCeil(options.runs, std::max<size_t>(covering.configs.size(), 1)));
   std::vector<std::vector<CaseId>> cases;
   std::vector<std::string> jobs;
   for (auto [number, config] : llvm::enumerate(covering.configs)) {
     cases.emplace_back();
     std::string job = "run";
     for (int64_t i = 0; i < each; ++i) {
-      CaseId id{config, uint8_t(i % shapes), uint8_t((i + number + i / shapes) % garbages),
-                options.seed * 1000003 + number * each + i};
+      const int64_t turn = i % round;
+      CaseId id{config, {}, options.seed * 1000003 + number * each + i};
+      id.number(AxisShape) = (turn < shapes ? turn : turn + number) % shapes;
+      id.number(AxisGarbage) = (i + number + i / round) % garbages;
+      id.number(AxisInputs) = turn < shapes ? 0 : 1 + turn - shapes;
       cases.back().push_back(id);
       job += "\t" + id.str();
     }
@@ -473,8 +439,7 @@ bool differential::runSuite(const SuiteOptions &options) {
   }
   std::vector<std::optional<size_t>> running(cases.size());
   std::vector<Outcome> outcomes(cases.size(), Outcome::Failed);
-  std::map<size_t, std::string> notLowered;
-  done = 0;
+  size_t done = 0;
   auto onAnswer = [&](size_t job, const std::string &line) {
     llvm::SmallVector<StringRef> parts;
     StringRef(line).split(parts, '\t', 2);
@@ -482,10 +447,7 @@ bool differential::runSuite(const SuiteOptions &options) {
     if (parts[0] == "outcome") {
       parts[1].getAsInteger(10, number);
       outcomes[job] = Outcome(number);
-      if (outcomes[job] == Outcome::NotLowered) {
-        notLowered[job] = parts[2].str();
-        report.skips += cases[job].size();
-      } else if (outcomes[job] != Outcome::Ready) {
+      if (outcomes[job] != Outcome::Ready) {
         report.failed(cases[job][0], "does not compile: " + parts[2].str());
         report.failures += cases[job].size() - 1;
       }
@@ -541,18 +503,14 @@ bool differential::runSuite(const SuiteOptions &options) {
   };
   runJobs(jobs, options.jobs, start, {onAnswer, onEnd});
 
-  std::map<std::string, std::string> gaps;
-  for (const auto &[job, message] : notLowered) {
-    gaps[nameOf(covering.configs[job])] = message;
-  }
-  printGrouped("kernels without a lowering (skipped)", gaps, [](const std::string &name) { return name; });
-  printGrouped("pairs that the verifier refuses", refusals,
-               [](const Pair &p) { return p.first.str() + " x " + p.second.str(); });
+  auto pairName = [](const Pair &p) { return p.first.str() + " x " + p.second.str(); };
+  printGrouped("pairs without a lowering (each counts as skipped)", gaps, pairName);
+  printGrouped("pairs that the verifier refuses", refusals, pairName);
   std::vector<Pair> missing = report.printPairs(excluded, covering.refused);
   const size_t compiled = llvm::count(outcomes, Outcome::Ready);
   if (options.filter.empty()) {
-    // A pair all of whose kernels are skipped is listed, as they are; another one is a gap of the suite or a failure.
-    if (!missing.empty() && gaps.empty() && !report.failures) {
+    // Of runs that fail some pairs are missing.
+    if (!missing.empty() && !report.failures) {
       report.error("expects all legal pairs to be met, but " + std::to_string(missing.size()) + " are not");
     }
     for (const Pair &pair : llvm::ArrayRef(missing).take_front(40)) {
@@ -599,7 +557,7 @@ bool differential::runCase(const SuiteOptions &options) {
                                   row->result, row->storage, worst.relative, worst.absolute, worst.rms, worst.elements);
   }
   if (!options.writeFolder.empty() && session) {
-    if (llvm::Error error = writeCase(*kernel, *session, *id, options.writeFolder)) {
+    if (llvm::Error error = writeCase(*kernel, *session, *id, options.writeFolder, Report(options).mutantOptions())) {
       return usageError(llvm::toString(std::move(error)));
     }
   }

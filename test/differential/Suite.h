@@ -25,6 +25,8 @@ struct SuiteOptions {
   std::string caseName;
   /// With one case: a folder for its module and arrays, for kvc-run and kvc-reduce.
   std::string writeFolder;
+  /// A written case, or what kvc-reduce made of it, and the folder of its arrays.
+  std::string replayFile, arrayFolder;
   bool list = false;
   /// A line for each kernel, with the seconds it took.
   bool verbose = false;
@@ -35,6 +37,9 @@ bool runSuite(const SuiteOptions &options);
 
 /// One case, alone. True when it passes.
 bool runCase(const SuiteOptions &options);
+
+/// Whether the mutants that are asked for exist; says which there are when not.
+bool checkMutants(const SuiteOptions &options);
 
 } // namespace kvc::differential
 

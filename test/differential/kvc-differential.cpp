@@ -1,5 +1,5 @@
 //===- kvc-differential.cpp - Kernels against the oracle, by seed ---------===//
-#include "Suite.h"
+#include "Replay.h"
 
 #include <CLI/CLI.hpp>
 
@@ -24,12 +24,20 @@ int main(int argc, char **argv) {
   app.add_option("--case", options.caseName, "run one case, by the name that a failure prints");
   app.add_option("--write-module", options.writeFolder,
                  "with --case: write its module and arrays into this folder, for kvc-run and kvc-reduce");
+  app.add_option(
+      "--replay", options.replayFile,
+      "run a written module, or what kvc-reduce made of it; exit status 1: results differ, 2: anything else");
+  app.add_option("--arrays", options.arrayFolder, "with --replay: the folder that --write-module filled");
   app.add_flag("--list", options.list, "print the axes with their values");
   app.add_flag("--verbose", options.verbose, "print a line for each kernel, with the seconds it took");
   app.add_option("--mutate-kernel", options.kernelMutant, "test of the test: break the lowered kernels in this way");
   app.add_option("--mutated-kernel", options.mutatedKernel, "which kernels to break, by a part of their names");
   app.add_option("--mutate-oracle", options.oracleMutant, "test of the test: break the oracle in this way");
   CLI11_PARSE(app, argc, argv);
+  if (!options.replayFile.empty()) {
+    return static_cast<int>(kvc::differential::checkMutants(options) ? kvc::differential::replay(options)
+                                                                     : kvc::differential::ReplayStatus::other);
+  }
   return (options.caseName.empty() ? kvc::differential::runSuite(options) : kvc::differential::runCase(options)) ? 0
                                                                                                                  : 1;
 }

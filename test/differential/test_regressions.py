@@ -19,6 +19,14 @@ CASES = [
     "gqa=1,shape=decode,seed=1",
     # Statistics past a table's end.
     "returns=max,shape=ragged,seed=1",
+    # Statistics of rows whose scores are all -inf.
+    "score=cut,returns=sum,mask=causal/window,shape=ragged,seed=1",
+    # Heads of the only KV head, which are constants.
+    "heads=1,score=alibi,shape=decode,seed=1",
+    # Spans of a split row that are NaN.
+    "inputs=nan,shape=long,seed=3",
+    # Bounds of pages with NaN in their first slots.
+    "slots=ring/17/0,selection=page,op=accumulate,inputs=nan,shape=ragged,seed=1000393",
     # Heads that are no whole vectors, in a tail.
     "dim=45,residual=32,shape=ragged,seed=1",
 ]

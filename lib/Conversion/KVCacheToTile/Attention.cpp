@@ -268,8 +268,8 @@ static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value
     };
     Value max =
         reduce(minusInf, [&](Value u, Value m) { return arith::MaximumFOp::create(b, m, lseOf(u)).getResult(); });
-    // Weights relative to the largest; all of them 0 where no span saw anything.
-    Value seen = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, max, minusInf);
+    // Weights relative to the largest; all of them 0 where no span saw anything. NaN is something.
+    Value seen = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, max, minusInf);
     Value shift = arith::SelectOp::create(b, seen, max, zeroF);
     auto weight = [&](Value u) {
       return math::ExpOp::create(b, arith::SubFOp::create(b, lseOf(u), shift)).getResult();

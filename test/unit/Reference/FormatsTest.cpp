@@ -83,9 +83,9 @@ TEST_F(ReferenceFormats, ScaleIsClampedFromBelow) {
   EXPECT_EQ(group.codes, (std::vector<int64_t>{0, 0}));
   EXPECT_EQ(decode(format("int4", 2), group, 0), 3);
   // 0.1 lies above its f16 zero by 2.4e-5: the code saturates, the error stays below that.
-  group = encodeGroup(format("int4", 1), {0.1f});
-  EXPECT_EQ(group.codes[0], 15);
-  EXPECT_NEAR(decode(format("int4", 1), group, 15), 0.1, 3e-5);
+  group = encodeGroup(format("int4", 2), {0.1f, 0.1f});
+  EXPECT_EQ(group.codes, (std::vector<int64_t>{15, 15}));
+  EXPECT_NEAR(decode(format("int4", 2), group, 15), 0.1, 3e-5);
 }
 
 TEST_F(ReferenceFormats, ScaleTypes) {
