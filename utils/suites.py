@@ -72,6 +72,7 @@ SUITES = [
     Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
+    Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
 ]
 

@@ -266,6 +266,17 @@ TEST(ProgramTest, ReportsDeadlocksWithTheStateOfEachWarp) {
   EXPECT_THAT(faultOfBody("L: bra L;", limited), HasSubstr("expects at most 10000 warp instructions"));
 }
 
+TEST(ProgramTest, AssertionsEndTheKernel) {
+  const char declaration[] = ".extern .func __assertfail(.param .b64 text)\n;\n";
+  const std::string body = "setp.gt.u32 %p, %lane, 3;\n@!%p bra END;\n{\n.param .b64 t;\nst.param.b64 [t], "
+                           "0;\ncall.uni __assertfail, (t);\n}\nEND:";
+  EXPECT_THAT(faultOfBody(body, {}, declaration), HasSubstr("the program ends itself"));
+  const std::string other = ".extern .func (.param .b32 r) vprintf(.param .b64 text)\n;\n";
+  EXPECT_THAT(
+      faultOfBody("{\n.param .b64 t;\n.param .b32 r;\nst.param.b64 [t], 0;\ncall.uni (r), vprintf, (t);\n}", {}, other),
+      HasSubstr("expects the body of vprintf"));
+}
+
 TEST(ProgramTest, RefusesWhatItDoesNotKnow) {
   struct {
     const char *body, *text;

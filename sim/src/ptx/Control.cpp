@@ -216,6 +216,10 @@ static Inst copyParam(Build &b, const Variable &to, const Variable &from) {
   return copy;
 }
 
+bool kvc::sim::ptx::isFailingAssertion(const Function &function) {
+  return !function.hasBody && function.name == "__assertfail";
+}
+
 static void callRow(Build &b, const Row &row) {
   std::vector<const Operand *> results, arguments;
   auto listOf = [](const Operand &operand) {
@@ -237,6 +241,11 @@ static void callRow(Build &b, const Row &row) {
     arguments = listOf(b.takeOperand());
   }
   const Function &callee = *b.decoder.module.find(name.text);
+  if (isFailingAssertion(callee)) {
+    // assert() of the device: the driver's function prints and ends the kernel.
+    b.inst.exec = execTrap;
+    return;
+  }
   if (arguments.size() != callee.params.size() || results.size() != callee.results.size()) {
     b.refuse(fmt::format("{} arguments and {} results for {}, but got {} and {}", callee.params.size(),
                          callee.results.size(), callee.name, arguments.size(), results.size()));

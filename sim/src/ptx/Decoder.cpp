@@ -399,8 +399,7 @@ void DecoderImpl::layoutKernelParameters(const Function &kernel) {
 void DecoderImpl::decodeFunction(const Function &function) {
   if (!function.hasBody) {
     fail(FaultKind::Unsupported, "{}:{}: expects the body of {}, but got a declaration{}", module.name, function.line,
-         function.name,
-         function.name == "vprintf" || function.name == "__assertfail" ? " (a function of the driver)" : "");
+         function.name, function.name == "vprintf" ? " (printf needs the driver's function)" : "");
   }
   if (std::find(callStack.begin(), callStack.end(), &function) != callStack.end()) {
     fail(FaultKind::Unsupported, "{}:{}: expects no recursion, but {} calls itself", module.name, function.line,
@@ -416,7 +415,9 @@ void DecoderImpl::decodeFunction(const Function &function) {
       for (const Operand &operand : instruction.operands) {
         if (operand.kind == Operand::Kind::Function) {
           const Function *callee = module.find(operand.text);
-          decodeFunction(callee ? *callee : function);
+          if (!callee || !isFailingAssertion(*callee)) {
+            decodeFunction(callee ? *callee : function);
+          }
         }
       }
     }

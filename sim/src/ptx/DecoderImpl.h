@@ -11,6 +11,9 @@ namespace kvc::sim::ptx {
 /// Sets Inst::meet of all branches of the code from `begin` to `end`, which is one function.
 void findMeetingPoints(Program &program, int32_t begin, int32_t end);
 
+/// The driver's function behind assert().
+bool isFailingAssertion(const Function &function);
+
 class DecoderImpl {
 public:
   DecoderImpl(const Module &module, const VariableAddresses &addresses, Target target)

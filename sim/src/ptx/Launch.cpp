@@ -333,9 +333,15 @@ private:
         fail(FaultKind::Deadlock, "expects at most {} warp instructions, but the kernel goes on\n{}",
              options.instructionLimit, reportWarps(cluster));
       }
-      if (worker.executed - begin > budget) {
-        return order.empty();
+      if (worker.executed - begin > budget && !order.empty()) {
+        return false;
       }
+    }
+    if (!cluster.bulk.empty()) {
+      worker.warnings.insert(
+          fmt::format("kernel {}: a CTA ends before all of its asynchronous copies into shared memory "
+                      "were waited for",
+                      program.name));
     }
     return true;
   }
