@@ -128,8 +128,12 @@ class Program:
         batch_name, batch = self.batch()
         self.append(batch_name, batch)
         self.attention(batch_name, batch)
+        if not self.t.window and self.rng.random() < 0.3:
+            accepted = self.rng.integers(0, 2, len(batch.positions)).astype(np.int8)
+            name = self.emit(f"kvcache.commit {self.cache[0]} accept {self.tensor(accepted)} at {batch_name} : {self.t}, tensor<?xi8>")
+            self.set(name, oracle.commit(self.cache[1], accepted, batch), "commit")
         changes = [self.truncate, self.seal, self.fork, self.requantize, self.import_dense, self.evict, self.compact,
-                   self.rebase, self.accumulate]
+                   self.rebase, self.accumulate, self.merge_slots]
         for i in self.rng.permutation(len(changes))[:2]:
             changes[i]()
 
@@ -401,6 +405,21 @@ class Program:
             name = self.emit(f"kvcache.compact {self.cache[0]} keep {name} at {batch_name} : {self.t}, !kvcache.selection<token>")
             if self.t.per_head or self.t.heads == 1:
                 self.set(name, oracle.compact(self.cache[1], chosen, batch), "compact")
+
+    def merge_slots(self):
+        # Keys in codes may be parallel, and then rounding would choose between partners.
+        if self.movable() and not self.wild and not self.t.k.integer:
+            batch_name, batch = self.batch(rows=0)
+            n = oracle.widest(self.cache[1], batch, "token")
+            shape, kind = (len(batch.sequences), self.t.heads, n), f"tensor<?x{self.t.heads}x?xf32>"
+            scores, weights = self.normal(*shape), self.rng.uniform(0.5, 2, shape).astype(np.float32)
+            k, least = int(self.rng.integers(1, 8)), float(self.rng.choice([-1, 0.125]))
+            chosen = oracle.topk("token", scores, self.cache[1], batch, k, 0, 0)
+            name = self.emit(f"kvcache.topk token {self.argument(kind, [scores])}, {self.cache[0]} at {batch_name} {{k = {k} : i64, "
+                             f"first = 0 : i64, last = 0 : i64}} : {kind}, {self.t} -> !kvcache.selection<token>")
+            name = self.emit(f"kvcache.merge_slots {self.cache[0]} keep {name} weighted {self.argument(kind, [weights])} at {batch_name} "
+                             f"{{min_similarity = {least} : f32}} : {self.t}, !kvcache.selection<token>, {kind}")
+            self.set(name, oracle.merge_slots(self.cache[1], chosen, weights, batch, least), "merge_slots")
 
     def rebase(self):
         t = self.t

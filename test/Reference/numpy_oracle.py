@@ -319,6 +319,51 @@ def compact(cache, selection, batch):
     return cache
 
 
+def merge_slots(cache, selection, weights, batch, least):
+    cache = cache.copy()
+    t = cache.type
+    for e, s, _ in batch.entries():
+        for i, table in enumerate(cache.tables[s]):
+            kept, old, w = selection[e][i], table.copy(), weights[e, i, : len(table)].astype(np.float64)
+            unit = old.key[:, 0] / np.maximum(np.linalg.norm(old.key[:, 0], axis=-1, keepdims=True), 1e-300)
+            rest = np.setdiff1d(np.arange(len(old)), kept)
+            like = unit[rest] @ unit[kept].T
+            into = kept[like.argmax(1)] if len(kept) else np.full(len(rest), -1)
+            into = np.where(like.max(1, initial=-INF) >= least, into, -1)
+            for slot in kept:
+                group = np.concatenate([[slot], rest[into == slot]]).astype(np.int64)
+                if len(group) == 1:
+                    continue
+                for name, form in (("key", t.k), ("value", t.v)):
+                    mean = np.average(getattr(old, name)[group], axis=0, weights=w[group])[None]
+                    if name == "key":
+                        table.norm[slot] = np.linalg.norm(mean[0, 0])
+                    stored = tail_of(t, mean)
+                    getattr(table, name)[slot] = (form.store(stored) if slot < old.sealed else stored)[0]
+                table.score[slot] = old.score[group].sum(0)
+            keep(t, table, kept)
+    return cache
+
+
+def commit(cache, accepted, batch):
+    cache = cache.copy()
+    t = cache.type
+    for _, s, rows in batch.entries():
+        for table in cache.tables[s]:
+            n, flags = len(table), accepted[rows] != 0
+            if flags.all():
+                continue
+            old = n - len(flags)
+            if t.seal_group > 1 and table.sealed > old:
+                table.sealed = old // t.seal_group * t.seal_group
+                table.key[table.sealed :] = tail_of(t, table.key[table.sealed :])
+                table.value[table.sealed :] = tail_of(t, table.value[table.sealed :])
+            keep(t, table, np.concatenate([np.arange(old), old + np.flatnonzero(flags)]))
+            if not t.stored:
+                table.position[:] = np.arange(len(table))
+    return cache
+
+
 def choose(scores, count, first, last):
     """Indices of `count` of the scores, ascending."""
     n = len(scores)

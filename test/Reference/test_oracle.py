@@ -52,7 +52,7 @@ def test_everything_is_met():
     """The programs together use every operation and option often enough to mean something."""
     met = Counter(kind for seed in range(CASES) for kind in Program(seed).used)
     wanted = ("append attention online_attention merge_states topk threshold map_scores truncate seal fork requantize import evict compact "
-              "rebase tree sink_logits").split()
+              "rebase tree sink_logits commit").split()
     wanted += [f"accumulate {u}" for u in ("add", "decay", "max", "replace")]
     wanted += [f"stat {s}" for s in ("sum", "max", "count", "mean", "decay", "hits")]
     wanted += [f"score {s}" for s in ("bound", "dot", "key_norm", "plane")]
@@ -62,7 +62,7 @@ def test_everything_is_met():
 
 @pytest.mark.parametrize("operation", (
     "append attention online_attention merge_states score pool topk threshold map_scores truncate seal fork requantize import export evict "
-    "compact rebase accumulate soft_cap alibi").split())
+    "compact commit merge_slots rebase accumulate soft_cap alibi").split())
 def test_a_broken_operation_is_seen(operation, tmp_path):
     """The oracle with one operation broken on purpose fails at least one of the programs that use it."""
     users = (p for p in map(Program, range(CASES)) if f"kvcache.{operation} " in p.text().replace('"', " "))
