@@ -1,6 +1,7 @@
 //===- Compile.cpp - Modules to artifacts ---------------------------------===//
 #include "kvc/Driver/Compile.h"
 
+#include "kvc/Driver/ArtifactCache.h"
 #include "kvc/Target/Artifact.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
@@ -75,6 +76,16 @@ FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp module, const Compil
   if (failed(targets)) {
     return failure();
   }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module->print(os, OpPrintingFlags().printGenericOpForm());
+  SmallVector<StringRef> parts{text, options.provenance};
+  llvm::append_range(parts, llvm::map_range(*targets, [](const Target *target) { return target->name; }));
+  ArtifactCache cache(options.backend.cacheFolder);
+  std::string key = ArtifactCache::key(parts);
+  if (std::optional<std::vector<uint8_t>> found = cache.find(key)) {
+    return std::move(*found);
+  }
   ArtifactBuilder artifact;
   for (const Target *target : *targets) {
     OwningOpRef<ModuleOp> lowered = lowerToStage(module, *target, Stage::Vector, options);
@@ -86,5 +97,9 @@ FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp module, const Compil
       return failure();
     }
   }
-  return artifact.finish(module.getLoc(), options.provenance);
+  FailureOr<std::vector<uint8_t>> bytes = artifact.finish(module.getLoc(), options.provenance);
+  if (succeeded(bytes)) {
+    cache.insert(key, *bytes);
+  }
+  return bytes;
 }

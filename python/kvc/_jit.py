@@ -1,10 +1,8 @@
 # Modules as text, compiled once and called with NumPy arrays.
-import functools
 import hashlib
 import os
 import tempfile
 import threading
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +26,6 @@ def device():
         return _device
 
 
-@functools.cache
-def _compiler_id():
-    """Artifacts are valid for the compiler that made them, which is this extension module."""
-    digest = hashlib.sha256()
-    with open(_kvc.__file__, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def _write(path, data):
     """Writes a file as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,42 +39,27 @@ def _write(path, data):
         raise
 
 
-def _compile(text, key):
-    """The artifact of a module. A failure leaves the module in a file and says with which command it comes back."""
+def _keep(source, text):
+    """A note on how a failure of the compiler comes back: the module is left in a file."""
     target = _kvc.host_target()
+    option = f" --target={target}" if target else ""
     try:
-        return _kvc.compile(text, "<module>", target)
-    except Error as error:
-        folder = Path(_kvc.cache_folder() or tempfile.gettempdir())
-        source = folder / "failed" / f"{key[:16]}.mlir"
-        option = f" --target={target}" if target else ""
-        try:
-            _write(source, text.encode())
-        except OSError as reason:
-            note = f"the module could not be kept for a command that reproduces this: {reason}"
-        else:
-            note = f"to reproduce: kvc-compile {source}{option} -o {source.with_suffix('.kvca')}"
-        raise Error(f"{error}\n{note}") from None
+        _write(source, text.encode())
+    except OSError as reason:
+        return f"the module could not be kept for a command that reproduces this: {reason}"
+    return f"to reproduce: kvc-compile {source}{option} -o {source.with_suffix('.kvca')}"
 
 
 def load(text):
-    """The module of a text, out of the folder of artifacts where it is there."""
+    """The module of a text, out of the compiler's folder of artifacts where it is there."""
     if not isinstance(text, str):
         raise TypeError(f"expects the text of a module, but got {type(text).__name__}")
-    key = hashlib.sha256("\0".join((_compiler_id(), _kvc.host_target(), text)).encode()).hexdigest()
-    folder = _kvc.cache_folder()
-    path = Path(folder, "artifacts", key[:2], f"{key[2:]}.kvca") if folder else None
-    if path and path.exists():
-        try:
-            return _kvc.Module(device(), path.read_bytes())
-        except (Error, OSError) as reason:
-            warnings.warn(f"{path} is damaged and is made again: {reason}")
-    artifact = _compile(text, key)
-    if path:
-        try:
-            _write(path, artifact)
-        except OSError as reason:
-            warnings.warn(f"the artifact could not be kept: {reason}")
+    try:
+        artifact = _kvc.compile(text, "<module>", _kvc.host_target())
+    except Error as error:
+        folder = Path(_kvc.cache_folder() or tempfile.gettempdir())
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        raise Error(f"{error}\n{_keep(folder / 'failed' / f'{name}.mlir', text)}") from None
     return _kvc.Module(device(), artifact)
 
 

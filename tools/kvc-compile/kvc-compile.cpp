@@ -17,7 +17,8 @@ int main(int argc, char **argv) {
   app.add_option("--emit", run.emit, "what to write")
       ->check(CLI::IsMember({"mlir", "tile", "vector", "llvm", "asm", "ptx", "object", "artifact"}))
       ->capture_default_str();
-  app.add_option("--cache", run.cacheFolder, "folder of compiled kernels (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
+  app.add_option("--cache", run.cacheFolder,
+                 "folder of compiled kernels and artifacts (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
   app.add_flag("--no-cache", run.noCache, "compile every kernel anew and keep none");
   app.add_option("--reproducer-folder", run.reproducerFolder,
                  "where a failing pass leaves a file for kvc-opt --run-reproducer (default: the folder for temporary "

@@ -23,7 +23,7 @@ static void addModelOptions(CLI::App *command, kvc::LanguageModelOptions &model)
       ->capture_default_str();
   command->add_option("--target", model.target, "the target to compile for (default: the best of this machine)");
   command->add_option("--cache", model.cacheFolder,
-                      "folder of compiled kernels (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
+                      "folder of compiled kernels and artifacts (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
 }
 
 static CLI::App *addGenerate(CLI::App &app, kvc::GenerateRun &run) {

@@ -35,7 +35,8 @@ llvm::LogicalResult applyMethod(mlir::ModuleOp module, const MethodOptions &opti
 mlir::OwningOpRef<mlir::ModuleOp> lowerToStage(mlir::ModuleOp module, const Target &target, Stage stage,
                                                const CompileOptions &options);
 
-/// The bytes of a .kvca with all targets. `module` stays as it is. Failure comes with diagnostics.
+/// The bytes of a .kvca with all targets, out of the backend's cache folder where the same compiler made it before.
+/// `module` stays as it is. Failure comes with diagnostics.
 llvm::FailureOr<std::vector<uint8_t>> compileModule(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace kvc

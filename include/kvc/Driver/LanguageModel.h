@@ -33,7 +33,7 @@ struct LanguageModelOptions {
   int threads = 0;
   /// Row of the table of targets; empty: the best of this machine.
   std::string target;
-  /// Folder of compiled kernels; empty: the default one.
+  /// Folder of compiled kernels and artifacts; empty: the default one.
   std::string cacheFolder;
 };
 

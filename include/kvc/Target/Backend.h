@@ -44,8 +44,8 @@ struct TargetCode {
 };
 
 struct BackendOptions {
-  /// Folder of compiled kernels, by the hash of all that they depend on; empty: none is kept. Several processes may
-  /// share it.
+  /// Folder of compiled kernels and artifacts, by the hash of all that they depend on; empty: none is kept. Several
+  /// processes may share it.
   std::string cacheFolder;
 };
 
