@@ -3,7 +3,10 @@
 
 #include "kvc/Driver/ArtifactCache.h"
 #include "kvc/Target/Artifact.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -71,11 +74,42 @@ OwningOpRef<ModuleOp> kvc::lowerToStage(ModuleOp module, const Target &target, S
   return copy;
 }
 
-FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp module, const CompileOptions &options) {
-  FailureOr<std::vector<const Target *>> targets = selectTargets(module.getLoc(), options.targets);
+/// Adds a function that truncates for every type of caches among the arguments that seals slots later than it takes
+/// them.
+static void addTruncateFunctions(ModuleOp module) {
+  llvm::SetVector<kvcache::CacheType> types;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (Type argument : function.getArgumentTypes()) {
+      auto cache = dyn_cast<kvcache::CacheType>(argument);
+      if (cache && cache.hasTail()) {
+        types.insert(cache);
+      }
+    }
+  }
+  MLIRContext *context = module.getContext();
+  ImplicitLocOpBuilder b(module.getLoc(), context);
+  Type batch = kvcache::BatchType::get(context);
+  Type lengths = RankedTensorType::get({ShapedType::kDynamic}, b.getI32Type());
+  for (auto [i, cache] : llvm::enumerate(types)) {
+    b.setInsertionPointToEnd(module.getBody());
+    auto function = func::FuncOp::create(b, ("kvc.truncate." + Twine(i)).str(),
+                                         b.getFunctionType({cache, batch, lengths}, {cache}));
+    function->setAttr(truncateAttrName, b.getUnitAttr());
+    b.setInsertionPointToStart(function.addEntryBlock());
+    auto truncated = kvcache::TruncateOp::create(b, cache, function.getArgument(0), function.getArgument(2),
+                                                 function.getArgument(1));
+    func::ReturnOp::create(b, truncated.getResult());
+  }
+}
+
+FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp source, const CompileOptions &options) {
+  FailureOr<std::vector<const Target *>> targets = selectTargets(source.getLoc(), options.targets);
   if (failed(targets)) {
     return failure();
   }
+  OwningOpRef<ModuleOp> owner = source.clone();
+  ModuleOp module = *owner;
+  addTruncateFunctions(module);
   std::string text;
   llvm::raw_string_ostream os(text);
   module->print(os, OpPrintingFlags().printGenericOpForm());

@@ -86,22 +86,14 @@ static Result<ModelFacts> factsOf(mlir::ModuleOp module) {
   return facts;
 }
 
-Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOptions &options) {
-  KVC_ASSIGN_OR_RETURN(std::string fields, cacheFields(options.kv, options.page));
-  KVC_ASSIGN_OR_RETURN(gguf::File file, gguf::File::open(options.path));
-  KVC_ASSIGN_OR_RETURN(text::Tokenizer tokenizer, text::Tokenizer::fromGguf(file));
-  std::unique_ptr<LanguageModel> model(new LanguageModel(std::move(tokenizer)));
-
-  mlir::DialectRegistry registry;
-  registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.printOpOnDiagnostic(false);
-  Diagnostics diagnostics(&context);
-  mlir::OwningOpRef<mlir::ModuleOp> module = importGGUF(file, &context, {fields});
-  if (!module) {
-    return diagnostics.status(StatusCode::unsupported);
+mlir::OwningOpRef<mlir::ModuleOp> kvc::importModel(const gguf::File &file, mlir::MLIRContext *context,
+                                                   const LanguageModelOptions &options) {
+  Result<std::string> fields = cacheFields(options.kv, options.page);
+  if (!fields.ok()) {
+    emitError(mlir::UnknownLoc::get(context)) << fields.message();
+    return nullptr;
   }
-  KVC_ASSIGN_OR_RETURN(model->modelFacts, factsOf(*module));
+  mlir::OwningOpRef<mlir::ModuleOp> module = importGGUF(file, context, {*fields});
   MethodOptions method{options.method, options.methodArgs, {}, {}};
   if (!options.kv.empty()) {
     method.chosen = {"k", "v"};
@@ -112,9 +104,27 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOp
   if (options.page) {
     method.chosen.push_back("page");
   }
-  if (failed(applyMethod(*module, method))) {
-    return diagnostics.status(StatusCode::invalidArgument);
+  if (!module || failed(applyMethod(*module, method))) {
+    return nullptr;
   }
+  return module;
+}
+
+Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOptions &options) {
+  KVC_ASSIGN_OR_RETURN(gguf::File file, gguf::File::open(options.path));
+  KVC_ASSIGN_OR_RETURN(text::Tokenizer tokenizer, text::Tokenizer::fromGguf(file));
+  std::unique_ptr<LanguageModel> model(new LanguageModel(std::move(tokenizer)));
+
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  Diagnostics diagnostics(&context);
+  mlir::OwningOpRef<mlir::ModuleOp> module = importModel(file, &context, options);
+  if (!module) {
+    return diagnostics.status(StatusCode::unsupported);
+  }
+  KVC_ASSIGN_OR_RETURN(model->modelFacts, factsOf(*module));
   CompileOptions compile;
   if (!options.target.empty()) {
     compile.targets.push_back(options.target);

@@ -1,8 +1,8 @@
 //===- Compile.cpp - What kvc-compile does --------------------------------===//
 #include "Compile.h"
 
+#include "gguf/File.h"
 #include "kvc/Driver/Compile.h"
-#include "kvc/Import/GGUF.h"
 #include "kvc/InitAll.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -55,15 +55,23 @@ bool kvc::runCompile(const CompileRun &run) {
   context.printOpOnDiagnostic(false);
   auto sources = std::make_shared<llvm::SourceMgr>();
   SourceMgrDiagnosticHandler handler(*sources, &context);
-  OwningOpRef<ModuleOp> module = StringRef(run.file).ends_with(".gguf")
-                                     ? importGGUF(run.file, &context)
-                                     : parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
+  OwningOpRef<ModuleOp> module;
+  if (StringRef(run.file).ends_with(".gguf")) {
+    Result<gguf::File> file = gguf::File::open(run.file);
+    if (!file.ok()) {
+      return fail(file.message());
+    }
+    module = importModel(*file, &context, run.model);
+  } else if (!run.model.kv.empty() || run.model.page != 0) {
+    return fail("expects --kv and --page-size with a model (.gguf): a module says itself what its caches store");
+  } else {
+    module = parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
+    if (module && failed(applyMethod(*module, {run.model.method, run.model.methodArgs, {}, {}}))) {
+      return false;
+    }
+  }
   if (!module) {
     return fail("expects a valid module in " + run.file);
-  }
-
-  if (failed(applyMethod(*module, {run.method, run.methodArgs, {}, {}}))) {
-    return false;
   }
 
   CompileOptions options;
@@ -73,7 +81,9 @@ bool kvc::runCompile(const CompileRun &run) {
   options.reproducerFolder = run.reproducerFolder == "none" ? ""
                              : run.reproducerFolder.empty() ? temporary.str().str()
                                                             : run.reproducerFolder;
-  options.backend.cacheFolder = run.noCache ? "" : run.cacheFolder.empty() ? getDefaultCacheFolder() : run.cacheFolder;
+  options.backend.cacheFolder = run.noCache                     ? ""
+                                : run.model.cacheFolder.empty() ? getDefaultCacheFolder()
+                                                                : run.model.cacheFolder;
   options.provenance = "kvc-compile " + llvm::sys::path::filename(run.file).str();
 
   bool isBinary = run.emit == "artifact" || run.emit == "object";

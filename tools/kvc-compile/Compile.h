@@ -2,6 +2,8 @@
 #ifndef KVC_TOOLS_KVC_COMPILE_COMPILE_H
 #define KVC_TOOLS_KVC_COMPILE_COMPILE_H
 
+#include "kvc/Driver/LanguageModel.h"
+
 #include <string>
 #include <vector>
 
@@ -11,11 +13,10 @@ struct CompileRun {
   std::string file, output;
   std::vector<std::string> targets;
   std::string emit = "artifact";
-  std::string cacheFolder;
   bool noCache = false;
   std::string reproducerFolder;
-  std::string method = "dense";
-  std::vector<std::string> methodArgs;
+  /// Storage of a model's caches, its method, and the folder of the kernels.
+  LanguageModelOptions model;
 };
 
 /// Runs it; false after an error, which is on stderr.

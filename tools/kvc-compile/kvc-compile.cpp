@@ -17,14 +17,18 @@ int main(int argc, char **argv) {
   app.add_option("--emit", run.emit, "what to write")
       ->check(CLI::IsMember({"mlir", "tile", "vector", "llvm", "asm", "ptx", "object", "artifact"}))
       ->capture_default_str();
-  app.add_option("--cache", run.cacheFolder,
+  app.add_option("--cache", run.model.cacheFolder,
                  "folder of compiled kernels and artifacts (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
   app.add_flag("--no-cache", run.noCache, "compile every kernel anew and keep none");
   app.add_option("--reproducer-folder", run.reproducerFolder,
                  "where a failing pass leaves a file for kvc-opt --run-reproducer (default: the folder for temporary "
                  "files; 'none': no file is left)");
-  app.add_option("--method", run.method, "KV method of a model: a name, or a file (.mlir)")->capture_default_str();
-  app.add_option("--method-arg", run.methodArgs, "value of a parameter of the method, k=v")->take_all();
+  app.add_option("--kv", run.model.kv, "storage of a model's (.gguf) keys and values, as of kvc-run generate");
+  app.add_option("--page-size", run.model.page, "slots of a page of a model's caches (default: 16, for kivi-* 32)")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--method", run.model.method, "KV method of a model: a name, or a file (.mlir)")
+      ->capture_default_str();
+  app.add_option("--method-arg", run.model.methodArgs, "value of a parameter of the method, k=v")->take_all();
   CLI11_PARSE(app, argc, argv);
   return kvc::runCompile(run) ? 0 : 1;
 }

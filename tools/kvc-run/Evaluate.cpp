@@ -17,12 +17,14 @@ using nlohmann::json;
 
 static Status invalid(std::string message) { return Status(StatusCode::invalidArgument, std::move(message)); }
 
-/// Appends `ids` to a new sequence in steps of `chunk` tokens and hands out the logits of every position.
-static Status forEachRow(ModelSession &session, std::span<const int32_t> ids, int64_t chunk,
+/// Appends `ids` to a new sequence, `prompt` tokens in one step and the others in steps of `chunk`, and hands out the
+/// logits of every position.
+static Status forEachRow(ModelSession &session, std::span<const int32_t> ids, int64_t prompt, int64_t chunk,
                          const std::function<void(int64_t, std::span<const float>)> &visit) {
   KVC_ASSIGN_OR_RETURN(int32_t sequence, session.create());
-  for (int64_t begin = 0; begin < int64_t(ids.size()); begin += chunk) {
-    ModelSession::Append entry{sequence, ids.subspan(begin, std::min<int64_t>(chunk, ids.size() - begin))};
+  for (int64_t begin = 0, step = 0; begin < int64_t(ids.size()); begin += step) {
+    step = std::min<int64_t>(begin == 0 && prompt ? prompt : chunk, int64_t(ids.size()) - begin);
+    ModelSession::Append entry{sequence, ids.subspan(begin, step)};
     Result<ModelSession::Logits> logits = session.stepAll({&entry, 1});
     KVC_RETURN_IF_ERROR(logits.status());
     for (int64_t row = 0; row < logits->rows; ++row) {
@@ -42,6 +44,10 @@ static double negativeLogLikelihood(std::span<const float> logits, int32_t targe
 }
 
 static Status perplexity(const PerplexityRun &run) {
+  if (run.prompt >= run.window) {
+    return invalid("expects a prompt of fewer tokens than the window's " + std::to_string(run.window) + ", but got " +
+                   std::to_string(run.prompt));
+  }
   KVC_ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LanguageModel::load(run.model));
   std::vector<int32_t> ids;
   if (!run.idsFile.empty()) {
@@ -66,20 +72,21 @@ static Status perplexity(const PerplexityRun &run) {
   }
   KVC_ASSIGN_OR_RETURN(ModelSession session, model->createSession(1, run.window));
   double total = 0;
-  int64_t tokens = 0;
+  int64_t tokens = 0, targets = run.window - std::max<int64_t>(run.prompt, 1);
   json each = json::array();
   bool isTerminal = llvm::sys::Process::StandardErrIsDisplayed();
   for (int64_t i = 0; i < count; ++i) {
     std::span<const int32_t> window = std::span(ids).subspan(i * run.window, run.window);
     double sum = 0;
-    KVC_RETURN_IF_ERROR(forEachRow(session, window, run.chunk, [&](int64_t position, std::span<const float> logits) {
-      if (position + 1 < run.window) {
-        sum += negativeLogLikelihood(logits, window[position + 1]);
-      }
-    }));
+    KVC_RETURN_IF_ERROR(
+        forEachRow(session, window, run.prompt, run.chunk, [&](int64_t position, std::span<const float> logits) {
+          if (position + 1 < run.window && position + 1 >= run.prompt) {
+            sum += negativeLogLikelihood(logits, window[position + 1]);
+          }
+        }));
     total += sum;
-    tokens += run.window - 1;
-    each.push_back(std::exp(sum / double(run.window - 1)));
+    tokens += targets;
+    each.push_back(std::exp(sum / double(targets)));
     if (isTerminal) {
       llvm::errs() << "window " << i + 1 << " of " << count << ": " << each.back().dump() << '\n';
     }
@@ -110,7 +117,7 @@ static Status logits(const LogitsRun &run) {
   // What comes after the last position has no influence.
   int64_t last = run.positions.empty() ? -1 : *std::max_element(run.positions.begin(), run.positions.end());
   std::span<const int32_t> needed = std::span(ids).first(size_t(last + 1));
-  KVC_RETURN_IF_ERROR(forEachRow(session, needed, run.chunk, [&](int64_t position, std::span<const float> row) {
+  KVC_RETURN_IF_ERROR(forEachRow(session, needed, 0, run.chunk, [&](int64_t position, std::span<const float> row) {
     for (size_t i = 0; i < run.positions.size(); ++i) {
       if (run.positions[i] == position) {
         std::memcpy(array.bytes.data() + i * row.size_bytes(), row.data(), row.size_bytes());

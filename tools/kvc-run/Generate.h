@@ -31,6 +31,8 @@ struct PerplexityRun {
   int64_t window = 0;
   /// 0: as many as there are.
   int64_t windows = 0;
+  /// Tokens of a window that are its prompt: one step, and no targets.
+  int64_t prompt = 0;
   int64_t chunk = 512;
   bool json = false;
 };

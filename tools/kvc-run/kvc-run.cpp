@@ -69,6 +69,10 @@ static CLI::App *addPerplexity(CLI::App &app, kvc::PerplexityRun &run) {
       ->check(CLI::Range(int64_t(2), int64_t(1) << 24));
   command->add_option("--windows", run.windows, "how many windows (default: all whole ones)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30));
+  command
+      ->add_option("--prompt-tokens", run.prompt,
+                   "tokens of a window that come first, in one step, as a prompt does; what follows them is measured")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 24));
   command->add_option("--chunk", run.chunk, "tokens appended per step; 1 is exactly what decoding sees")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
       ->capture_default_str();

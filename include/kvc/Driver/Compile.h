@@ -12,6 +12,11 @@
 
 namespace kvc {
 
+namespace gguf {
+class File;
+} // namespace gguf
+struct LanguageModelOptions;
+
 struct CompileOptions {
   /// Rows of the table of targets; empty: the best that this machine runs.
   std::vector<std::string> targets;
@@ -27,6 +32,11 @@ struct CompileOptions {
 /// `location`.
 llvm::FailureOr<std::vector<const Target *>> selectTargets(mlir::Location location, llvm::ArrayRef<std::string> names);
 
+/// The graph of a model file with its method, over caches of the storage that the options name (path, device, threads
+/// and target are not read). Null after a diagnostic.
+mlir::OwningOpRef<mlir::ModuleOp> importModel(const gguf::File &file, mlir::MLIRContext *context,
+                                              const LanguageModelOptions &options);
+
 /// Splices a method into a module with attention sites, as imported models are; a module without sites stays as it is
 /// when the method is dense.
 llvm::LogicalResult applyMethod(mlir::ModuleOp module, const MethodOptions &options);
@@ -36,8 +46,8 @@ mlir::OwningOpRef<mlir::ModuleOp> lowerToStage(mlir::ModuleOp module, const Targ
                                                const CompileOptions &options);
 
 /// The bytes of a .kvca with all targets, out of the backend's cache folder where the same compiler made it before.
-/// `module` stays as it is. Failure comes with diagnostics.
-llvm::FailureOr<std::vector<uint8_t>> compileModule(mlir::ModuleOp module, const CompileOptions &options);
+/// `source` stays as it is. Failure comes with diagnostics.
+llvm::FailureOr<std::vector<uint8_t>> compileModule(mlir::ModuleOp source, const CompileOptions &options);
 
 } // namespace kvc
 

@@ -13,6 +13,10 @@
 
 namespace kvc {
 
+/// A function with this attribute, (cache, batch, i32 lengths) -> cache, is named in the cache spec of its type: the
+/// runtime calls it to truncate into sealed slots.
+inline constexpr llvm::StringLiteral truncateAttrName = "kvc.truncates";
+
 /// Collects the targets of one artifact. All modules must be of one context.
 class ArtifactBuilder {
 public:

@@ -25,6 +25,8 @@ struct ArtifactBuilder::State {
     uint32_t plan;
   };
   plan::Tables tables;
+  /// By cache spec: the function that truncates into sealed slots.
+  llvm::DenseMap<uint32_t, std::string> truncates;
   std::vector<std::vector<plan::Function>> plans;
   std::vector<Entry> targets;
 };
@@ -65,6 +67,10 @@ LogicalResult ArtifactBuilder::addTarget(ModuleOp module, const Target &target, 
     FailureOr<plan::Function> plan = plan::buildFunction(function, kernels, state->tables);
     if (failed(plan)) {
       return failure();
+    }
+    if (function->hasAttr(truncateAttrName)) {
+      uint32_t spec = plan->values[plan->arguments.front().value].spec;
+      state->truncates[spec] = plan->name;
     }
     functions.push_back(std::move(*plan));
   }
@@ -168,9 +174,9 @@ FailureOr<std::vector<uint8_t>> ArtifactBuilder::finish(Location location, Strin
     std::string text;
     llvm::raw_string_ostream(text) << type;
     auto name = b.CreateString("cache" + std::to_string(i)), irType = b.CreateString(text);
-    specs.push_back(fb::CreateCacheSpec(b, name, irType, type.getHeads(), type.getTablesPerSequence(), type.getPage(),
-                                        type.getTailSlots(), type.getResidual(),
-                                        type.hasTail() ? type.getSealGroup() : 0));
+    specs.push_back(fb::CreateCacheSpec(
+        b, name, irType, type.getHeads(), type.getTablesPerSequence(), type.getPage(), type.getTailSlots(),
+        type.getResidual(), type.hasTail() ? type.getSealGroup() : 0, b.CreateString(state->truncates.lookup(i))));
   }
   std::vector<Offset<fb::Constant>> constants;
   for (const std::string &bytes : state->tables.constants) {

@@ -54,8 +54,12 @@ Status truncateCache(const std::shared_ptr<Module> &module, const std::shared_pt
   arguments[0].cache = cache;
   arguments[1].kind = Argument::Kind::batch;
   arguments[1].batch = std::move(batch);
-  arguments[2].kind = Argument::Kind::integer;
-  arguments[2].integer = length;
+  // Sealed slots are fewer than 2^31, and so is a length that cuts them.
+  int32_t keep = int32_t(length);
+  arguments[2].kind = Argument::Kind::tensor;
+  arguments[2].dtype = fb::DType::i32;
+  arguments[2].dims = {1};
+  arguments[2].data = &keep;
   KVC_ASSIGN_OR_RETURN(int64_t before, cache->longest(sequence));
   std::vector<CallResult> results;
   KVC_RETURN_IF_ERROR(run(module, function, arguments, results));

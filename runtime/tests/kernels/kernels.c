@@ -178,12 +178,12 @@ void sum_sealed(const uint64_t *slots, int64_t item, void *scratch) {
   ((float *)pointer(slots[0]))[item] = sum;
 }
 
-/* (cache, batch, keep: i64), one item per entry: opens the last sealed group again where it must */
+/* (cache, batch, keep: tensor<1xi32>), one item per entry: opens the last sealed group again where it must */
 void truncate_sealed(const uint64_t *slots, int64_t item, void *scratch) {
   struct cache c;
   struct batch b;
   slots = take(&b, take(&c, slots, sizeof(c)), sizeof(b));
-  int32_t sequence = b.sequences[item], keep = (int32_t)slots[0];
+  int32_t sequence = b.sequences[item], keep = ((const int32_t *)pointer(slots[0]))[item];
   if (keep < c.sealed[sequence]) {
     c.sealed[sequence] = keep / seal_group * seal_group;
     for (int32_t slot = c.sealed[sequence]; slot < keep; ++slot) {

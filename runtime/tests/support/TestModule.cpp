@@ -277,10 +277,12 @@ void addSum(PlanT &plan, const CacheKernels &kernels) {
   b.finish(plan);
 }
 
-// keep(cache, batch, slots: i64) -> cache
+// keep(cache, batch, slots: i64) -> cache; where slots are sealed (a truncate function): slots: tensor<1xi32>
 void addKeep(PlanT &plan, const CacheKernels &kernels) {
   Builder b("keep" + kernels.suffix);
-  uint32_t cache = b.cache(kernels.spec), batch = b.batch(), slots = b.scalar(DType::i64);
+  uint32_t cache = b.cache(kernels.spec), batch = b.batch();
+  uint32_t slots =
+      kernels.spec == 0 ? b.scalar(DType::i64) : b.tensor(TensorSource::argument, DType::i32, {b.fixed(1)});
   b.argument("cache", cache);
   b.argument("batch", batch);
   b.argument("slots", slots);

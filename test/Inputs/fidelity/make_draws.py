@@ -1,7 +1,9 @@
 # SmolLM2 in NumPy with a quantised KV cache: how far two correct engines may be apart.
-"""usage: make_draws.py MODEL.gguf prefix [LENGTH=512] | draws OUT.tsv FORMAT:WINDOW:DRAW ...
+"""usage: make_draws.py MODEL.gguf prefix [LENGTH=512] | starts | draws OUT.tsv FORMAT:WINDOW:DRAW ...
 (needs the PyPI package gguf; reads and writes beside itself)
 
+starts writes starts-smollm2.npz: for each format that quantises at once the perplexities of texts of 3 tokens, the parts of
+the first 1536 tokens of window 0: so short that most of them hold no code that flips.
 prefix writes prefix-smollm2.npz: for each KIVI format the negative log likelihood of targets 1 .. LENGTH - 1 of window 0.
 draws appends lines (format, window, draw, perplexity) of whole windows to OUT.tsv. Draw 0 is the model; draw n multiplies
 every element of the embedded tokens by 1 + 1e-7 e, with e from a normal distribution: an error as that of one f32
@@ -26,6 +28,7 @@ GROUP, RESIDUAL, WINDOW, ERROR = 32, 128, 2048, 1e-7
 # name: (bits of a code, axis of K's groups: 1 = tokens, 2 = channels)
 FORMATS = {"f32": None, "int8": (8, 2), "int4": (4, 2), "kivi-int4": (4, 1), "kivi-int2": (2, 1)}
 PREFIXES = ("f32", "kivi-int4", "kivi-int2")
+STARTS, TEXTS, TEXT = ("f32", "int8", "int4"), 512, 3
 
 
 def quantise(x, bits, axis):
@@ -47,20 +50,19 @@ def norm(x, weight, epsilon):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(epsilon)) * weight
 
 
-def rotate(x, base):
+def rotate(x, base, positions):
     """Adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / d), stored in the model's own order (i, i + d / 2),
     which says what a group of channels is; x: heads, tokens, d."""
-    tokens, d = x.shape[1:]
-    angle = np.arange(tokens)[:, None] * base ** (-np.arange(0, d, 2) / d)
+    d = x.shape[2]
+    angle = positions[:, None] * base ** (-np.arange(0, d, 2) / d)
     cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
     even, odd = x[..., 0::2], x[..., 1::2]
     return np.concatenate([even * cos - odd * sin, even * sin + odd * cos], -1)
 
 
-def attention(q, k, v, storage):
+def attention(q, k, v, storage, visible):
     """q: query heads, tokens, d; k and v: KV heads, tokens, d."""
     tokens = np.arange(q.shape[1])
-    visible = tokens[None, :] <= tokens[:, None]
     stored = None
     if storage:
         bits, axis = storage
@@ -91,9 +93,11 @@ class Model:
         self.epsilon, self.base = field("attention.layer_norm_rms_epsilon"), field("rope.freq_base")
         self.layers = field("block_count")
 
-    def nll(self, ids, storage, draw=0):
-        """Negative log likelihoods of ids[1:]."""
+    def nll(self, ids, storage, draw=0, text=None):
+        """Negative log likelihoods of ids[1:]; of texts of `text` tokens that do not see each other."""
         length = len(ids)
+        tokens, text = np.arange(length), text or length
+        visible = (tokens[None, :] <= tokens[:, None]) & (tokens[None, :] // text == tokens[:, None] // text)
         split = lambda x, n: x.reshape(length, n, -1).transpose(1, 0, 2)
         x = self.weights["token_embd.weight"][ids]
         if draw:
@@ -102,9 +106,9 @@ class Model:
         for layer in range(self.layers):
             w = lambda what: self.weights[f"blk.{layer}.{what}.weight"]
             h = norm(x, w("attn_norm"), self.epsilon)
-            q, k = (rotate(split(h @ w(f"attn_{name}").T, heads), self.base)
+            q, k = (rotate(split(h @ w(f"attn_{name}").T, heads), self.base, tokens % text)
                     for name, heads in (("q", self.heads), ("k", self.kv_heads)))
-            a = attention(q, k, split(h @ w("attn_v").T, self.kv_heads), storage)
+            a = attention(q, k, split(h @ w("attn_v").T, self.kv_heads), storage, visible)
             x = x + a.transpose(1, 0, 2).reshape(length, -1) @ w("attn_output").T
             h = norm(x, w("ffn_norm"), self.epsilon)
             gate = h @ w("ffn_gate").T
@@ -123,6 +127,14 @@ def main():
         length = int(sys.argv[3]) if len(sys.argv) > 3 else 512
         nlls = {name: model.nll(windows[0, :length], FORMATS[name]) for name in PREFIXES}
         np.savez(HERE / "prefix-smollm2.npz", **{name: nll.astype(np.float32) for name, nll in nlls.items()})
+        return
+    if command == "starts":
+        results = {}
+        for name in STARTS:
+            nll = model.nll(windows[0, :TEXTS * TEXT], FORMATS[name], text=TEXT)
+            nll = np.append(nll, 0).reshape(TEXTS, TEXT)[:, :-1]  # the last target of a text is the next one's first token
+            results[name] = np.exp(nll.mean(1)).astype(np.float32)
+        np.savez(HERE / "starts-smollm2.npz", **results)
         return
     for what in sys.argv[4:]:
         name, window, draw = what.split(":")
