@@ -191,7 +191,7 @@ class Cache:
         self.handle.fork(source, destination)
 
     def truncate(self, sequence, length):
-        """Drops the slots of a sequence from `length` on. An error where sealed slots would have to be opened again."""
+        """Drops the slots of a sequence from `length` on. A sealed group that is cut goes back to the tail as what it decodes to."""
         self.handle.truncate(sequence, length)
 
     def clear(self, sequence):

@@ -62,11 +62,11 @@ def test_fork_copies_on_write(case):
 def test_truncate(case):
     cache, k, v, tolerance, rng = case
     for length in (90, 41, 0):
-        # Where 41 cuts a sealed group its slots become exact again, as the values that they decoded to.
+        # Where 41 cuts a sealed group its slots go back to the tail (f16), as the values that they decoded to.
         before = cache.export([1])
         cache.truncate(1, length)
-        after = cache.export([1])
-        assert all((a[0] == b[0, :length]).all() for a, b in zip(after, before))
+        for old, new in zip(before, cache.export([1])):
+            np.testing.assert_allclose(new[0], old[0, :length], rtol=2.0**-11)
         check(cache, 1, k[:length], v[:length], tolerance)
     more_k, more_v = rows(rng, cache.spec, 3)
     batch = cache.append(more_k, more_v, sequences=[1])
