@@ -73,6 +73,7 @@ SUITES = [
     Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
+    Suite("sim-mutants", "script", "sim/tests/mutants",       30, 60, on_demand=True),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
 ]
 

@@ -1,5 +1,6 @@
 //===- ProgramTest.cpp - Control flow, memory, collectives, errors --------===//
 #include "PtxRunner.h"
+#include "ptx/Report.h"
 
 #include <random>
 
@@ -213,6 +214,18 @@ TEST(ProgramTest, CountersSeeSectorsAndConflicts) {
   }
   EXPECT_EQ(sectors, 32u);
   EXPECT_EQ(wavefronts, 32u);
+}
+
+TEST(ProgramTest, TheModelOfTheTimeFollowsFromTheCounters) {
+  // 108 SMs of 1.41 GHz with 2048 flops a cycle: 311.9 Tflop/s; 2039 GB/s.
+  ptx::Totals totals;
+  totals.mmaFlops = 311869440;
+  totals.globalLoadSectors = 2039000000 / 32 / 1000;
+  const ptx::ModelTimes times = modelTimes(totals, *ptx::ratesOf(80));
+  EXPECT_NEAR(times.tensor, 1.0, 1e-4);
+  EXPECT_NEAR(times.dram, 1.0, 1e-4);
+  EXPECT_EQ(times.largest(), std::max(times.tensor, times.dram));
+  EXPECT_EQ(ptx::ratesOf(70), nullptr);
 }
 
 // Errors --------------------------------------------------------------------------------------------------------------

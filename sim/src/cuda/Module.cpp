@@ -253,7 +253,7 @@ KVCSIM_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, FunctionHand
 
 // Launches ------------------------------------------------------------------------------------------------------------
 
-static void report(const ptx::Program &program, const ptx::LaunchResult &result) {
+static void report(const Chip &chip, const ptx::Program &program, const ptx::LaunchResult &result) {
   Driver &state = driver();
   if (state.log) {
     for (const std::string &warning : result.warnings) {
@@ -263,7 +263,7 @@ static void report(const ptx::Program &program, const ptx::LaunchResult &result)
   if (!state.collect && state.reportPath.empty()) {
     return;
   }
-  std::string text = reportJson(program, result, false).dump();
+  std::string text = reportJson(program, result, false, ptx::ratesOf(unsigned(chip.major * 10 + chip.minor))).dump();
   if (!state.reportPath.empty()) {
     std::ofstream file(state.reportPath, std::ios::app);
     file << text << "\n";
@@ -280,7 +280,7 @@ static Result run(Context &context, const ptx::Program &program, const ptx::Laun
   ptx::LaunchOptions options = driver().launch;
   options.smCount = unsigned(context.device->chip->multiprocessors);
   try {
-    report(program, runKernel(program, config, context.memory, options));
+    report(*context.device->chip, program, runKernel(program, config, context.memory, options));
     return Success;
   } catch (const Fault &fault) {
     // The calls after the launch tell.

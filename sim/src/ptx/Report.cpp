@@ -1,6 +1,7 @@
 //===- Report.cpp - Counters of a launch ----------------------------------===//
 #include "ptx/Report.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +45,40 @@ Totals kvc::sim::ptx::totalsOf(const Program &program, const std::vector<InstCou
   return totals;
 }
 
+const ChipRates *kvc::sim::ptx::ratesOf(unsigned sm) {
+  // Per SM and cycle; boost clocks and memory bandwidths of A100 80GB, RTX 3090, RTX 4090, H100 SXM, B200, B300, RTX
+  // 5090.
+  static constexpr ChipRates table[] = {
+      {80, 108, 2048, 64, 16, 4, 128, 1.41, 2039},    {86, 82, 512, 128, 16, 4, 128, 1.695, 936},
+      {89, 128, 512, 128, 16, 4, 128, 2.52, 1008},    {90, 132, 4096, 128, 16, 4, 128, 1.98, 3352},
+      {100, 148, 8192, 128, 16, 4, 128, 1.965, 8000}, {103, 148, 8192, 128, 32, 4, 128, 1.965, 8000},
+      {120, 170, 512, 128, 16, 4, 128, 2.407, 1792},
+  };
+  for (const ChipRates &rates : table) {
+    if (rates.sm == sm) {
+      return &rates;
+    }
+  }
+  return nullptr;
+}
+
+double ModelTimes::largest() const { return std::max({tensor, issue, f32, special, shared, dram}); }
+
+ModelTimes kvc::sim::ptx::modelTimes(const Totals &totals, const ChipRates &rates) {
+  // Cycles of one SM with an even share of the work, in microseconds.
+  auto time = [&](double work, double perCycle) {
+    return work / perCycle / rates.multiprocessors / (rates.gigahertz * 1e3);
+  };
+  auto issued = [&](Class c) { return double(totals.issued[static_cast<size_t>(c)]); };
+  const double sectors = double(totals.globalLoadSectors + totals.globalStoreSectors);
+  return {time(double(totals.mmaFlops), rates.mmaFlops),
+          time(double(totals.instructions), rates.issues),
+          time(issued(Class::Float32) * laneCount, rates.f32Lanes),
+          time(issued(Class::Special) * laneCount, rates.specialLanes),
+          time(double(totals.sharedWavefronts) * 128, rates.sharedBytes),
+          sectors * 32 / (rates.gigabytesPerSecond * 1e3)};
+}
+
 static std::string locationOf(const Program &program, const Instruction &instruction) {
   const Location &location = instruction.location;
   if (location.line == 0) {
@@ -54,7 +89,8 @@ static std::string locationOf(const Program &program, const Instruction &instruc
                      location.column);
 }
 
-json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &result, bool instructions) {
+json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &result, bool instructions,
+                               const ChipRates *rates) {
   const Totals totals = totalsOf(program, result.counters);
   json report;
   report["kernel"] = program.name;
@@ -76,6 +112,17 @@ json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &resul
     if (totals.issued[i] != 0) {
       classes[std::string(nameOf(static_cast<Class>(i)))] = totals.issued[i];
     }
+  }
+  if (rates) {
+    const ModelTimes times = modelTimes(totals, *rates);
+    report["model"] = {{"note", "a model from published rates, no measurement"},
+                       {"tensor_us", times.tensor},
+                       {"issue_us", times.issue},
+                       {"f32_us", times.f32},
+                       {"special_us", times.special},
+                       {"shared_us", times.shared},
+                       {"dram_us", times.dram},
+                       {"bound_us", times.largest()}};
   }
   // By source location, in the order of the code.
   std::vector<std::pair<std::string, InstCounters>> locations;
@@ -134,7 +181,7 @@ json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &resul
   return report;
 }
 
-std::string kvc::sim::ptx::reportText(const Program &program, const LaunchResult &result) {
+std::string kvc::sim::ptx::reportText(const Program &program, const LaunchResult &result, const ChipRates *rates) {
   const Totals totals = totalsOf(program, result.counters);
   std::string text = fmt::format("kernel {}\n", program.name);
   auto line = [&](std::string_view name, uint64_t value) { text += fmt::format("  {:<26} {:>16}\n", name, value); };
@@ -154,5 +201,12 @@ std::string kvc::sim::ptx::reportText(const Program &program, const LaunchResult
   line("shared wavefronts", totals.sharedWavefronts);
   line("shared bank conflicts", totals.sharedWavefronts - totals.sharedIdealWavefronts);
   line("barriers", totals.barriers);
+  if (rates) {
+    const ModelTimes times = modelTimes(totals, *rates);
+    text += fmt::format(
+        "  model from published rates, no measurement (us): tensor {:.3g}, issue {:.3g}, f32 {:.3g}, special {:.3g}, "
+        "shared {:.3g}, dram {:.3g}\n",
+        times.tensor, times.issue, times.f32, times.special, times.shared, times.dram);
+  }
   return text;
 }

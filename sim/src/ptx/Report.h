@@ -23,12 +23,36 @@ struct Totals {
 
 Totals totalsOf(const Program &program, const std::vector<InstCounters> &counters);
 
+/// Published rates of a chip: what one SM does in a cycle. A model of the time is made of them, no measurement.
+struct ChipRates {
+  unsigned sm;
+  unsigned multiprocessors;
+  /// Flops of f16 matrix products with f32 sums.
+  unsigned mmaFlops;
+  /// Lanes of f32, and of the special function unit; warp instructions; bytes of shared memory.
+  unsigned f32Lanes, specialLanes, issues, sharedBytes;
+  /// Of the chip.
+  double gigahertz, gigabytesPerSecond;
+};
+/// Null for a chip without rates.
+const ChipRates *ratesOf(unsigned sm);
+
+/// Microseconds that each unit of the chip is busy with a launch's work, spread over all of its SMs; the largest bounds
+/// the time from below.
+struct ModelTimes {
+  double tensor, issue, f32, special, shared, dram;
+  double largest() const;
+};
+ModelTimes modelTimes(const Totals &totals, const ChipRates &rates);
+
 /// {"kernel", "totals", "classes", "locations": [...], "blocks": [...]}; with `instructions` each one with its
 /// counters.
-nlohmann::json reportJson(const Program &program, const LaunchResult &result, bool instructions);
+/// With rates, "model" has the times that they give.
+nlohmann::json reportJson(const Program &program, const LaunchResult &result, bool instructions,
+                          const ChipRates *rates = nullptr);
 
 /// The same as lines of text.
-std::string reportText(const Program &program, const LaunchResult &result);
+std::string reportText(const Program &program, const LaunchResult &result, const ChipRates *rates = nullptr);
 
 } // namespace kvc::sim::ptx
 

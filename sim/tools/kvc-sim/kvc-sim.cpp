@@ -116,10 +116,11 @@ public:
     for (const std::string &warning : result.warnings) {
       std::cerr << "warning: " << warning << "\n";
     }
+    const ptx::ChipRates *rates = ptx::ratesOf(ptx::parseTarget(options.target).sm);
     if (options.json) {
-      std::cout << reportJson(program, result, options.instructions).dump(2) << "\n";
+      std::cout << reportJson(program, result, options.instructions, rates).dump(2) << "\n";
     } else {
-      std::cout << reportText(program, result);
+      std::cout << reportText(program, result, rates);
     }
   }
 
