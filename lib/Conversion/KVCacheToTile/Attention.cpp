@@ -280,18 +280,14 @@ static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value
       sum = arith::AddFOp::create(b, sum, math::ExpOp::create(b, arith::SubFOp::create(b, sink, shift)));
     }
     Value safe = arith::SelectOp::create(b, seen, sum, arith::ConstantOp::create(b, b.getF32FloatAttr(1.0f)));
-    auto channels = scf::ForOp::create(b, zero, createIndex(b, vDim), one);
-    {
-      OpBuilder::InsertionGuard inner(b);
-      b.setInsertionPointToStart(channels.getBody());
-      Value c = channels.getInductionVar();
-      Value total = reduce(zeroF, [&](Value u, Value s) {
-        Value x = memref::LoadOp::create(b, kernel.input(0), ValueRange{at(u), queryHead, c});
-        return arith::AddFOp::create(b, s, arith::MulFOp::create(b, x, weight(u))).getResult();
-      });
-      memref::StoreOp::create(b, arith::DivFOp::create(b, total, safe), kernel.output(0),
-                              ValueRange{range.getBegin(), queryHead, c});
-    }
+    VectorType channels = tileType(b, {vDim});
+    auto rowOf = [&](Value row) { return SmallVector<Value>{row, queryHead, zero}; };
+    Value total = reduce(splat(b, channels, 0.0), [&](Value u, Value s) {
+      Value x = vector::LoadOp::create(b, channels, kernel.input(0), rowOf(at(u)));
+      return arith::AddFOp::create(b, s, arith::MulFOp::create(b, x, everywhere(b, weight(u), {vDim}))).getResult();
+    });
+    vector::StoreOp::create(b, arith::DivFOp::create(b, total, everywhere(b, safe, {vDim})), kernel.output(0),
+                            rowOf(range.getBegin()));
     if (lse) {
       Value value =
           arith::SelectOp::create(b, seen, arith::AddFOp::create(b, max, math::LogOp::create(b, safe)), minusInf);

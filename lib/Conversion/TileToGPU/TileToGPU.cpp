@@ -1,5 +1,6 @@
 //===- TileToGPU.cpp - Kernels become the code of one lane ----------------===//
 #include "TeamEmitter.h"
+#include "VectorSpreader.h"
 
 #include "kvc/Conversion/Passes.h"
 #include "kvc/Target/Schedule.h"
@@ -28,17 +29,9 @@ struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToG
 
   static LogicalResult lowerKernel(func::FuncOp kernel, const Target &target) {
     KernelContext context(kernel, target);
-    if (auto schedule = kernel->getAttrOfType<tile::ScheduleAttr>("tile.schedule")) {
-      if (failed(TeamEmitter(context, schedule).run())) {
-        return failure();
-      }
-    } else {
-      OpBuilder b(kernel.getContext());
-      kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(1));
-      kernel->setAttr(tile::TileDialect::stagingAttr, b.getI64IntegerAttr(0));
-      kernel.emitRemark()
-          << "kernel " << kernel.getSymName()
-          << " is run by one lane for each work item: kernels without tiles are not spread over lanes yet";
+    auto schedule = kernel->getAttrOfType<tile::ScheduleAttr>("tile.schedule");
+    if (schedule && failed(TeamEmitter(context, schedule).run())) {
+      return failure();
     }
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
@@ -56,7 +49,10 @@ struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToG
         return op->emitOpError() << "has no lowering to teams yet";
       }
     }
-    return context.finish();
+    if (failed(context.finish())) {
+      return failure();
+    }
+    return schedule ? success() : spreadVectors(kernel, *target.team);
   }
 };
 } // namespace

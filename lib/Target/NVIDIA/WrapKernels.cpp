@@ -166,6 +166,16 @@ struct NVIDIAWrapKernelsPass : kvc::impl::NVIDIAWrapKernelsPassBase<NVIDIAWrapKe
       op.getResult().replaceAllUsesWith(words.descriptor(type, base));
       op.erase();
     }
+    // Views of it are of the same memory.
+    kernel.walk([&](Operation *op) {
+      for (Value result : op->getResults()) {
+        auto type = dyn_cast<MemRefType>(result.getType());
+        if (type && isa_and_nonnull<gpu::AddressSpaceAttr>(type.getMemorySpace())) {
+          Attribute space = IntegerAttr::get(IntegerType::get(&getContext(), 64), sharedSpace);
+          result.setType(MemRefType::get(type.getShape(), type.getElementType(), type.getLayout(), space));
+        }
+      }
+    });
     return success();
   }
 
