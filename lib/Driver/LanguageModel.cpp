@@ -125,10 +125,12 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOp
     return diagnostics.status(StatusCode::unsupported);
   }
   KVC_ASSIGN_OR_RETURN(model->modelFacts, factsOf(*module));
+  kvc_device_options_t deviceOptions{sizeof(deviceOptions), options.threads, nullptr};
+  kvc_device_t *device;
+  KVC_CHECK(kvc_device_create(options.device.c_str(), &deviceOptions, &device));
+  runtime::DeviceHandle owner(device);
   CompileOptions compile;
-  if (!options.target.empty()) {
-    compile.targets.push_back(options.target);
-  }
+  compile.targets = targetsOf(device, options.target);
   compile.backend.cacheFolder = options.cacheFolder.empty() ? getDefaultCacheFolder() : options.cacheFolder;
   compile.provenance = "kvc " + options.path + " --kv " + options.kv;
   llvm::FailureOr<std::vector<uint8_t>> artifact = compileModule(*module, compile);
@@ -136,10 +138,6 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOp
     return diagnostics.status(StatusCode::unsupported);
   }
 
-  kvc_device_options_t deviceOptions{sizeof(deviceOptions), options.threads, nullptr};
-  kvc_device_t *device;
-  KVC_CHECK(kvc_device_create(options.device.c_str(), &deviceOptions, &device));
-  runtime::DeviceHandle owner(device);
   kvc_module_t *loaded;
   KVC_CHECK(kvc_module_load_bytes(device, artifact->data(), artifact->size(), nullptr, &loaded));
   model->module.reset(loaded, kvc_module_release);

@@ -60,6 +60,7 @@ struct Kernel {
 struct KernelOptions {
   std::string cacheFolder;
   Mutation mutation;
+  const Target *target = nullptr;
 };
 
 /// Compiles a configuration for the machine.

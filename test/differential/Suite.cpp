@@ -42,6 +42,11 @@ static std::string oneLine(StringRef text) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Null when the options name none that there is.
+const Target *targetOf(const SuiteOptions &options) {
+  return options.target.empty() ? getHostTarget() : lookupTarget(options.target);
+}
+
 /// What a process needs for any number of kernels.
 class Bench {
 public:
@@ -50,11 +55,12 @@ public:
     if (!options.kernelMutant.empty()) {
       kernelOptions.mutation = *getKernelMutation(options.kernelMutant, options.mutatedKernel);
     }
+    kernelOptions.target = targetOf(options);
     oracle = createOracle(options.oracleMutant);
     for (int threads = 1; threads <= 2; ++threads) {
       kvc_device_options_t device{sizeof(device), threads, nullptr};
       kvc_device_t *made = nullptr;
-      if (kvc_device_create("cpu", &device, &made) != KVC_OK) {
+      if (kvc_device_create(options.device.c_str(), &device, &made) != KVC_OK) {
         error = kvc_last_error_message();
       }
       devices.emplace_back(made);
@@ -117,10 +123,10 @@ public:
   }
 
   Compiler compiler;
+  KernelOptions kernelOptions;
 
 private:
   std::vector<runtime::DeviceHandle> devices;
-  KernelOptions kernelOptions;
   std::unique_ptr<reference::Evaluator> oracle;
   std::string error;
 };

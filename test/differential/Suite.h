@@ -15,6 +15,8 @@ struct SuiteOptions {
   uint64_t seed = 1;
   /// Processes that compile and run.
   int jobs = 1;
+  /// The device that kernels run on, and the target that they are compiled for (empty: this machine's).
+  std::string device = "cpu", target;
   /// Values that a kernel must have, `k=int4,op=evict`; without one, all pairs of the table must be met.
   std::string filter;
   /// Folder of compiled kernels; empty: the one of all tools.

@@ -19,6 +19,8 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_option("--seed", options.seed, "another seed, other kernels and data")->capture_default_str();
   app.add_option("--jobs", options.jobs, "processes at a time")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--device", options.device, "the device to run on")->capture_default_str();
+  app.add_option("--target", options.target, "the target to compile for (default: the best of this machine)");
   app.add_option("--filter", options.filter, "only kernels with these values, as k=int4,op=evict");
   app.add_option("--cache", options.cacheFolder, "folder of compiled kernels (default: that of kvc-compile)");
   app.add_option("--case", options.caseName, "run one case, by the name that a failure prints");

@@ -185,9 +185,7 @@ static FailureOr<runtime::ModuleHandle> loadModule(const ModuleRun &run, kvc_dev
     return failure();
   }
   CompileOptions options;
-  if (!run.target.empty()) {
-    options.targets.push_back(run.target);
-  }
+  options.targets = targetsOf(device, run.target);
   options.backend.cacheFolder = getDefaultCacheFolder();
   options.provenance = "kvc-run module " + run.file;
   FailureOr<std::vector<uint8_t>> artifact = compileModule(*source, options);

@@ -27,6 +27,10 @@ llvm::Error runtimeError();
 
 llvm::Expected<runtime::DeviceHandle> openDevice(const DeviceRunOptions &options);
 
+/// The targets to compile for: `forced` where it is not empty, else the best that the device supports. Empty: the best
+/// of this machine, whose CPU the device is.
+std::vector<std::string> targetsOf(const kvc_device_t *device, const std::string &forced);
+
 /// What a function returned.
 struct DeviceResults {
   /// Tensors and numbers, in order.

@@ -13,15 +13,12 @@ using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
 struct ArtifactBuilder::State {
-  struct Kernel {
-    std::string symbol;
-    uint64_t scratchBytes;
-  };
   struct Entry {
     const Target *target;
     fb::CodeKind kind;
     std::vector<uint8_t> code;
-    std::vector<Kernel> kernels;
+    std::string assembly;
+    std::vector<KernelCode> kernels;
     uint32_t plan;
   };
   plan::Tables tables;
@@ -47,12 +44,12 @@ static fb::CodeKind kindOf(CodeKind kind) {
 }
 
 LogicalResult ArtifactBuilder::addTarget(ModuleOp module, const Target &target, const TargetCode &code) {
-  State::Entry entry{&target, kindOf(code.kind), code.code, {}, 0};
+  State::Entry entry{&target, kindOf(code.kind), code.code, code.assembly, {}, 0};
   llvm::StringMap<uint32_t> kernels, bySymbol;
   for (const KernelCode &kernel : code.kernels) {
     auto [index, isNew] = bySymbol.try_emplace(kernel.symbol, entry.kernels.size());
     if (isNew) {
-      entry.kernels.push_back({kernel.symbol, kernel.scratchBytes});
+      entry.kernels.push_back(kernel);
     }
     kernels[kernel.name] = index->second;
   }
@@ -197,8 +194,9 @@ FailureOr<std::vector<uint8_t>> ArtifactBuilder::finish(Location location, Strin
   std::vector<Offset<fb::Target>> targets;
   for (const State::Entry &entry : state->targets) {
     std::vector<Offset<fb::Kernel>> kernels;
-    for (const State::Kernel &kernel : entry.kernels) {
-      kernels.push_back(fb::CreateKernel(b, b.CreateString(kernel.symbol), kernel.scratchBytes));
+    for (const KernelCode &kernel : entry.kernels) {
+      kernels.push_back(fb::CreateKernel(b, b.CreateString(kernel.symbol), kernel.scratchBytes, kernel.teamLanes,
+                                         kernel.stagingBytes, kernel.registers, kernel.spillBytes));
     }
     std::vector<Offset<fb::CacheLayout>> layouts;
     for (kvcache::CacheType type : state->tables.caches) {
@@ -210,7 +208,9 @@ FailureOr<std::vector<uint8_t>> ArtifactBuilder::finish(Location location, Strin
     b.ForceVectorAlignment(entry.code.size(), 1, 64);
     auto code = b.CreateVector(entry.code);
     auto kernelVector = b.CreateVector(kernels);
-    targets.push_back(fb::CreateTarget(b, name, entry.kind, code, kernelVector, entry.plan, b.CreateVector(layouts)));
+    auto layoutVector = b.CreateVector(layouts);
+    auto assembly = entry.assembly.empty() ? Offset<flatbuffers::String>() : b.CreateString(entry.assembly);
+    targets.push_back(fb::CreateTarget(b, name, entry.kind, code, kernelVector, entry.plan, layoutVector, assembly));
   }
   auto origin = b.CreateString(provenance.str());
   auto constantVector = b.CreateVector(constants);

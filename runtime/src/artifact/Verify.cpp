@@ -531,6 +531,16 @@ Status verifyTarget(const fb::Module &module, const fb::Target &target) {
                  kernel.scratch_bytes());
     }
   }
+  if (target.kind() != fb::CodeKind::shared_object) {
+    constexpr uint32_t maxLanes = 1024, maxStaging = 1 << 20;
+    for (size_t i = 0; i < sizeOfVector(target.kernels()); ++i) {
+      const fb::Kernel &kernel = *target.kernels()->Get(i);
+      if (kernel.team_lanes() < 1 || kernel.team_lanes() > maxLanes || kernel.staging_bytes() > maxStaging) {
+        return bad("kernel '{}': expects 1 to {} threads and at most {} bytes of shared memory, but got {} and {}",
+                   text(kernel.name()), maxLanes, maxStaging, kernel.team_lanes(), kernel.staging_bytes());
+      }
+    }
+  }
   if (sizeOfVector(target.layouts()) != sizeOfVector(module.caches())) {
     return bad("expects a layout for each of {} caches, but got {}", sizeOfVector(module.caches()),
                sizeOfVector(target.layouts()));

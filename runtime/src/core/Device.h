@@ -1,8 +1,8 @@
 //===- Device.h - What the runtime needs of a device ------------*- C++ -*-===//
 //
 // The one interface behind which devices stand: memory, copies, code, launches.
-// `cpu` implements it now; a GPU driver found with dlopen does so later. The
-// rest of the runtime names no device.
+// `cpu` and a GPU's driver that is found with dlopen implement it. The rest of
+// the runtime names no device.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KVC_CORE_DEVICE_H
@@ -35,6 +35,8 @@ public:
 struct KernelInfo {
   std::string name;
   uint64_t scratchBytes = 0;
+  /// Of GPUs: threads of a block, bytes of its dynamic shared memory.
+  uint32_t teamLanes = 0, stagingBytes = 0;
 };
 
 /// Every method may be called from several threads at a time. Errors:
@@ -62,8 +64,10 @@ public:
   virtual Status copyToHost(void *destination, const void *source, uint64_t bytes) = 0;
   virtual Status copyOnDevice(void *destination, const void *source, uint64_t bytes) = 0;
 
+  /// `assembly`: the text that the code was made from, where a device can
+  /// use it too.
   virtual Result<std::shared_ptr<Code>> load(CodeFormat format, std::span<const uint8_t> bytes,
-                                             const std::vector<KernelInfo> &kernels) = 0;
+                                             std::string_view assembly, const std::vector<KernelInfo> &kernels) = 0;
 
   /// Runs kernel(words, item) for items 0 .. items-1 after everything launched
   /// before.
@@ -77,7 +81,8 @@ struct DeviceOptions {
   std::string target; ///< empty = the best that the machine supports
 };
 
-/// Opens "cpu". notFound for names that no driver has.
+/// Opens "cpu", "cuda:N" or "sim:<chip>". notFound for other names, and where
+/// there is no such device.
 Result<std::shared_ptr<Device>> createDevice(std::string_view name, const DeviceOptions &options);
 
 /// Owns memory of a device.

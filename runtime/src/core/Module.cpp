@@ -86,10 +86,11 @@ Status Module::loadCode() {
   std::vector<KernelInfo> kernels;
   for (size_t i = 0; i < sizeOfVector(target->kernels()); ++i) {
     const fb::Kernel &kernel = *target->kernels()->Get(i);
-    kernels.push_back({kernel.name()->str(), kernel.scratch_bytes()});
+    kernels.push_back({kernel.name()->str(), kernel.scratch_bytes(), kernel.team_lanes(), kernel.staging_bytes()});
   }
   std::span<const uint8_t> bytes(target->code()->data(), target->code()->size());
-  Result<std::shared_ptr<Code>> code = moduleDevice->load(formatOf(target->kind()), bytes, kernels);
+  Result<std::shared_ptr<Code>> code =
+      moduleDevice->load(formatOf(target->kind()), bytes, viewOf(target->assembly()), kernels);
   if (!code.ok()) {
     return Status(code.status()).withContext(fmt::format("target '{}'", targetName()));
   }

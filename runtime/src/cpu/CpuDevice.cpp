@@ -4,7 +4,7 @@
 // on the worker threads of the device.
 //
 //===----------------------------------------------------------------------===//
-#include "core/Device.h"
+#include "cpu/CpuDevice.h"
 #include "cpu/Elf.h"
 #include "cpu/Features.h"
 #include "cpu/ThreadPool.h"
@@ -150,7 +150,7 @@ public:
     return copy(destination, source, bytes);
   }
 
-  Result<std::shared_ptr<Code>> load(CodeFormat format, std::span<const uint8_t> bytes,
+  Result<std::shared_ptr<Code>> load(CodeFormat format, std::span<const uint8_t> bytes, std::string_view,
                                      const std::vector<KernelInfo> &kernels) override {
     if (format != CodeFormat::sharedObject) {
       return Status(StatusCode::unsupported, "expects a shared object for the device 'cpu', but got code of a GPU");
@@ -233,10 +233,7 @@ Result<int> defaultThreads() {
 
 } // namespace
 
-Result<std::shared_ptr<Device>> createDevice(std::string_view name, const DeviceOptions &options) {
-  if (name != "cpu") {
-    return Status(StatusCode::notFound, fmt::format("expects device 'cpu', but got '{}'", name));
-  }
+Result<std::shared_ptr<Device>> createCpuDevice(const DeviceOptions &options) {
   if (options.threads < 0 || options.threads > maxThreads) {
     return Status(StatusCode::invalidArgument,
                   fmt::format("expects 0 to {} threads, but got {}", maxThreads, options.threads));

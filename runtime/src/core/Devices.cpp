@@ -1,0 +1,21 @@
+//===- Devices.cpp - The devices by name ----------------------------------===//
+#include "core/Device.h"
+#include "cpu/CpuDevice.h"
+#include "cuda/CudaDevice.h"
+
+#include <fmt/format.h>
+
+namespace kvc::rt {
+
+Result<std::shared_ptr<Device>> createDevice(std::string_view name, const DeviceOptions &options) {
+  if (name == "cpu") {
+    return createCpuDevice(options);
+  }
+  if (name.substr(0, 5) == "cuda:" || name.substr(0, 4) == "sim:") {
+    return createCudaDevice(name, options);
+  }
+  return Status(StatusCode::notFound,
+                fmt::format("expects device 'cpu', 'cuda:N' or 'sim:<chip>', but got '{}'", name));
+}
+
+} // namespace kvc::rt

@@ -1,0 +1,291 @@
+//===- CudaDevice.cpp - Devices behind the CUDA driver API ----------------===//
+//
+// A kernel is launched with one block for each item; the words of its arguments are its parameters.
+//
+//===----------------------------------------------------------------------===//
+#include "cuda/CudaDevice.h"
+#include "cuda/CudaDriver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <limits>
+
+namespace kvc::rt {
+namespace {
+
+using cuda::DevicePointer;
+
+/// Shared memory of a block that needs no asking.
+constexpr uint32_t plainSharedBytes = 48 << 10;
+
+DevicePointer addressOf(const void *memory) { return reinterpret_cast<DevicePointer>(memory); }
+
+/// 80 and whether code is for this chip alone, of "sm_80" or "sm_90a".
+struct Chip {
+  int capability = 0;
+  bool isExact = false;
+};
+Result<Chip> parseChip(std::string_view target) {
+  Chip chip;
+  constexpr std::string_view prefix = "sm_";
+  auto bad = [&] {
+    return Status(StatusCode::unsupported, fmt::format("expects code of an NVIDIA GPU, but got '{}'", target));
+  };
+  if (target.substr(0, prefix.size()) != prefix) {
+    return bad();
+  }
+  std::string_view number = target.substr(prefix.size());
+  auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), chip.capability);
+  std::string_view rest = number.substr(size_t(end - number.data()));
+  if (error != std::errc() || (!rest.empty() && rest != "a")) {
+    return bad();
+  }
+  chip.isExact = !rest.empty();
+  return chip;
+}
+
+class CudaCode final : public Code {
+public:
+  CudaCode(std::shared_ptr<cuda::Driver> driver, cuda::Context context) : driver(std::move(driver)), context(context) {}
+  ~CudaCode() override {
+    if (module) {
+      (void)driver->cuCtxSetCurrent(context);
+      (void)driver->cuModuleUnload(module);
+    }
+  }
+
+  struct Entry {
+    cuda::Function function;
+    KernelInfo info;
+  };
+  cuda::ModuleHandle module = nullptr;
+  std::vector<Entry> kernels;
+
+private:
+  std::shared_ptr<cuda::Driver> driver;
+  cuda::Context context;
+};
+
+class CudaDevice final : public Device {
+public:
+  static Result<std::shared_ptr<Device>> create(std::string name, std::shared_ptr<cuda::Driver> driver, int ordinal,
+                                                std::string target) {
+    auto device = std::make_shared<CudaDevice>();
+    device->deviceName = std::move(name);
+    device->forced = std::move(target);
+    device->driver = driver;
+    if (int result = driver->cuDeviceGet(&device->number, ordinal)) {
+      return driver->failure(result, fmt::format("cannot open the device '{}'", device->deviceName));
+    }
+    int major = 0, minor = 0;
+    for (auto [attribute, value] :
+         {std::pair{cuda::attributeComputeMajor, &major}, {cuda::attributeComputeMinor, &minor}}) {
+      if (int result = driver->cuDeviceGetAttribute(value, attribute, device->number)) {
+        return driver->failure(result, "cannot ask for the compute capability");
+      }
+    }
+    device->capability = major * 10 + minor;
+    if (int result = driver->cuDevicePrimaryCtxRetain(&device->context, device->number)) {
+      return driver->failure(result, fmt::format("cannot make a context on the device '{}'", device->deviceName));
+    }
+    return std::shared_ptr<Device>(std::move(device));
+  }
+
+  ~CudaDevice() override {
+    if (context) {
+      (void)driver->cuDevicePrimaryCtxRelease_v2(number);
+    }
+  }
+
+  const std::string &name() const override { return deviceName; }
+  const std::string &forcedTarget() const override { return forced; }
+
+  Result<int> rankTarget(std::string_view target) const override {
+    KVC_ASSIGN_OR_RETURN(Chip chip, parseChip(target));
+    if (chip.capability > capability || (chip.isExact && chip.capability != capability)) {
+      return Status(StatusCode::unsupported,
+                    fmt::format("expects code that compute capability {}.{} can run, but got '{}'", capability / 10,
+                                capability % 10, target));
+    }
+    return 2 * chip.capability + chip.isExact;
+  }
+
+  Result<void *> allocate(uint64_t bytes, MemoryKind kind) override {
+    // A launch wants addresses even of what is empty.
+    size_t size = std::max<uint64_t>(bytes, 1);
+    void *memory = nullptr;
+    DevicePointer pointer = 0;
+    KVC_RETURN_IF_ERROR(enter());
+    int result = kind == MemoryKind::shared
+                     ? driver->cuMemHostAlloc(&memory, size, cuda::hostPortable | cuda::hostDeviceMap)
+                     : driver->cuMemAlloc_v2(&pointer, size);
+    if (result) {
+      return driver->failure(result, fmt::format("cannot allocate {} bytes on the device '{}'", bytes, deviceName));
+    }
+    return kind == MemoryKind::shared ? memory : reinterpret_cast<void *>(pointer);
+  }
+
+  void free(void *memory, uint64_t, MemoryKind kind) override {
+    if (memory && enter().ok()) {
+      (void)(kind == MemoryKind::shared ? driver->cuMemFreeHost(memory) : driver->cuMemFree_v2(addressOf(memory)));
+    }
+  }
+
+  bool isHostMemory() const override { return false; }
+  Status copyToDevice(void *destination, const void *source, uint64_t bytes) override {
+    return copy(bytes, "to", [&] { return driver->cuMemcpyHtoD_v2(addressOf(destination), source, bytes); });
+  }
+  Status copyToHost(void *destination, const void *source, uint64_t bytes) override {
+    return copy(bytes, "from", [&] { return driver->cuMemcpyDtoH_v2(destination, addressOf(source), bytes); });
+  }
+  Status copyOnDevice(void *destination, const void *source, uint64_t bytes) override {
+    return copy(bytes, "on", [&] { return driver->cuMemcpyDtoD_v2(addressOf(destination), addressOf(source), bytes); });
+  }
+
+  Result<std::shared_ptr<Code>> load(CodeFormat format, std::span<const uint8_t> bytes, std::string_view assembly,
+                                     const std::vector<KernelInfo> &kernels) override {
+    if (format != CodeFormat::cubin) {
+      return Status(StatusCode::unsupported,
+                    fmt::format("expects a cubin for the device '{}', but got other code", deviceName));
+    }
+    KVC_RETURN_IF_ERROR(enter());
+    auto code = std::make_shared<CudaCode>(driver, context);
+    int result = driver->cuModuleLoadData(&code->module, bytes.data());
+    if ((result == cuda::noBinaryForGpu || result == cuda::invalidImage) && !assembly.empty()) {
+      // A driver compiles PTX for chips that the cubin is not for. It wants an end of the text.
+      result = driver->cuModuleLoadData(&code->module, std::string(assembly).c_str());
+    }
+    if (result) {
+      code->module = nullptr;
+      return driver->failure(result, fmt::format("cannot load the kernels on the device '{}'", deviceName));
+    }
+    for (const KernelInfo &info : kernels) {
+      cuda::Function function = nullptr;
+      if (driver->cuModuleGetFunction(&function, code->module, info.name.c_str()) != cuda::success) {
+        return Status(StatusCode::corrupt, fmt::format("expects a kernel '{}' in the code, but got none", info.name));
+      }
+      if (info.stagingBytes > plainSharedBytes) {
+        int shared = static_cast<int>(info.stagingBytes);
+        if (int error = driver->cuFuncSetAttribute(function, cuda::functionMaxDynamicShared, shared)) {
+          return driver->failure(error,
+                                 fmt::format("kernel '{}' needs {} bytes of shared memory, which the device '{}' "
+                                             "does not give",
+                                             info.name, shared, deviceName));
+        }
+      }
+      code->kernels.push_back({function, info});
+    }
+    return std::shared_ptr<Code>(std::move(code));
+  }
+
+  Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items) override {
+    const CudaCode::Entry &entry = static_cast<const CudaCode &>(code).kernels[kernel];
+    if (items == 0) {
+      return {};
+    }
+    if (items > std::numeric_limits<int32_t>::max()) {
+      return {StatusCode::unsupported, fmt::format("kernel '{}': expects at most {} work items, but got {}",
+                                                   entry.info.name, std::numeric_limits<int32_t>::max(), items)};
+    }
+    KVC_RETURN_IF_ERROR(enter());
+    std::vector<uint64_t> values(words.begin(), words.end());
+    std::vector<void *> parameters;
+    for (uint64_t &value : values) {
+      parameters.push_back(&value);
+    }
+    int result = driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1, 1,
+                                        entry.info.stagingBytes, nullptr, parameters.data(), nullptr);
+    // The next step reads lengths on the host, so nothing is left running yet.
+    result = result ? result : driver->cuCtxSynchronize();
+    return result ? driver->failure(result,
+                                    fmt::format("kernel '{}' failed on the device '{}'", entry.info.name, deviceName))
+                  : Status();
+  }
+
+  Status synchronize() override {
+    KVC_RETURN_IF_ERROR(enter());
+    int result = driver->cuCtxSynchronize();
+    return result ? driver->failure(result, fmt::format("the device '{}' failed", deviceName)) : Status();
+  }
+
+private:
+  /// The context belongs to the calling thread.
+  Status enter() const {
+    int result = driver->cuCtxSetCurrent(context);
+    return result ? driver->failure(result, fmt::format("cannot use the device '{}'", deviceName)) : Status();
+  }
+  template <typename Copy> Status copy(uint64_t bytes, const char *where, Copy body) {
+    if (bytes == 0) {
+      return {};
+    }
+    KVC_RETURN_IF_ERROR(enter());
+    int result = body();
+    return result ? driver->failure(result,
+                                    fmt::format("cannot copy {} bytes {} the device '{}'", bytes, where, deviceName))
+                  : Status();
+  }
+
+  std::string deviceName, forced;
+  std::shared_ptr<cuda::Driver> driver;
+  cuda::DeviceNumber number = 0;
+  cuda::Context context = nullptr;
+  int capability = 0;
+};
+
+/// Where the simulator may be: named by the user, beside this library, or where the loader looks.
+std::vector<std::string> simulatorLibraries() {
+  constexpr const char *file = "libkvcsim_cuda.so";
+  std::vector<std::string> libraries;
+  if (const char *variable = std::getenv("KVC_SIM_CUDA")) {
+    return {variable};
+  }
+  Dl_info here;
+  if (::dladdr(reinterpret_cast<const void *>(&simulatorLibraries), &here) && here.dli_fname) {
+    std::string path = here.dli_fname;
+    size_t slash = path.rfind('/');
+    std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+    libraries.push_back(folder + "/" + file);
+    libraries.push_back(folder + "/../lib/" + file);
+  }
+  libraries.push_back(file);
+  return libraries;
+}
+
+} // namespace
+
+Result<std::shared_ptr<Device>> createCudaDevice(std::string_view name, const DeviceOptions &options) {
+  size_t colon = name.find(':');
+  std::string_view kind = name.substr(0, colon), which = name.substr(colon + 1);
+  if (kind == "sim") {
+    KVC_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Driver> driver, cuda::Driver::open(simulatorLibraries()));
+    if (!driver->simulatedDevice) {
+      return Status(StatusCode::unsupported, "expects the simulator behind a device 'sim:...', but got another driver");
+    }
+    int ordinal = driver->simulatedDevice(std::string(which).c_str());
+    if (ordinal < 0) {
+      return Status(StatusCode::notFound,
+                    fmt::format("expects a chip that the simulator knows, such as sim:sm_80, but got '{}'", name));
+    }
+    return CudaDevice::create(std::string(name), std::move(driver), ordinal, options.target);
+  }
+  int ordinal = 0;
+  auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), ordinal);
+  if (error != std::errc() || end != which.data() + which.size() || ordinal < 0) {
+    return Status(StatusCode::notFound, fmt::format("expects a device such as cuda:0, but got '{}'", name));
+  }
+  KVC_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Driver> driver, cuda::Driver::open({"libcuda.so.1", "libcuda.so"}));
+  int count = 0;
+  if (int result = driver->cuDeviceGetCount(&count)) {
+    return driver->failure(result, "cannot count the devices");
+  }
+  if (ordinal >= count) {
+    return Status(StatusCode::notFound, fmt::format("expects one of {} CUDA devices, but got '{}'", count, name));
+  }
+  return CudaDevice::create(std::string(name), std::move(driver), ordinal, options.target);
+}
+
+} // namespace kvc::rt

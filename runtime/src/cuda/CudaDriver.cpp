@@ -1,0 +1,54 @@
+//===- CudaDriver.cpp - The CUDA driver API, found at run time ------------===//
+#include "cuda/CudaDriver.h"
+
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+namespace kvc::rt::cuda {
+
+Result<std::shared_ptr<Driver>> Driver::open(const std::vector<std::string> &libraries) {
+  std::string tried;
+  void *handle = nullptr;
+  for (const std::string &library : libraries) {
+    handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle) {
+      break;
+    }
+    tried += (tried.empty() ? "" : "; ") + std::string(::dlerror());
+  }
+  if (!handle) {
+    return Status(StatusCode::notFound,
+                  fmt::format("expects a library with the CUDA driver API, but found none: {}", tried));
+  }
+  // Drivers do not survive being unloaded: the library stays open.
+  auto driver = std::make_shared<Driver>();
+  driver->handle = handle;
+#define KVC_CUDA_LOAD(name, ...)                                                                                       \
+  driver->name = reinterpret_cast<decltype(driver->name)>(::dlsym(handle, #name));                                     \
+  if (!driver->name) {                                                                                                 \
+    return Status(StatusCode::unsupported, "expects a CUDA driver with the function '" #name "', but it has none");    \
+  }
+  KVC_CUDA_FUNCTIONS(KVC_CUDA_LOAD)
+#undef KVC_CUDA_LOAD
+  driver->simulatedDevice = reinterpret_cast<decltype(driver->simulatedDevice)>(::dlsym(handle, "kvcsim_device"));
+  driver->simulatorError = reinterpret_cast<decltype(driver->simulatorError)>(::dlsym(handle, "kvcsim_last_error"));
+  if (int result = driver->cuInit(0); result != success) {
+    return driver->failure(result, "cannot initialise the CUDA driver");
+  }
+  return driver;
+}
+
+Status Driver::failure(int result, const std::string &what) const {
+  const char *name = nullptr, *text = nullptr;
+  (void)cuGetErrorName(result, &name);
+  (void)cuGetErrorString(result, &text);
+  std::string message =
+      fmt::format("{}: {} ({})", what, name ? name : "error " + std::to_string(result), text ? text : "");
+  if (const char *more = simulatorError ? simulatorError() : nullptr; more && *more) {
+    message += fmt::format(": {}", more);
+  }
+  return {result == outOfMemory ? StatusCode::exhausted : StatusCode::internal, message};
+}
+
+} // namespace kvc::rt::cuda
