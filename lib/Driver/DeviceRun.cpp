@@ -1,6 +1,7 @@
 //===- DeviceRun.cpp - Runs a function of an artifact on arrays -----------===//
 #include "kvc/Driver/DeviceRun.h"
 
+#include "kvc/Target/Target.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
@@ -265,6 +266,21 @@ static Expected<NpyArray> arrayOf(const kvc_tensor_t &tensor) {
     std::memcpy(array.bytes.data(), tensor.data, array.bytes.size());
   }
   return array;
+}
+
+std::vector<std::string> kvc::targetsOf(const kvc_device_t *device, const std::string &forced) {
+  if (!forced.empty()) {
+    return {forced};
+  }
+  // Later rows of a family are better. A CPU may have been told to do with less than it has: its best row is chosen
+  // elsewhere.
+  std::string best;
+  for (const Target &target : getTargets()) {
+    if (target.team && kvc_device_supports(device, target.name.data()) == KVC_OK) {
+      best = target.name.str();
+    }
+  }
+  return best.empty() ? std::vector<std::string>() : std::vector{best};
 }
 
 Expected<DeviceResults> kvc::runOnDevice(kvc_device_t *device, kvc_module_t *module, StringRef name,

@@ -3,6 +3,7 @@
 
 #include "gguf/File.h"
 #include "kvc/Driver/Compile.h"
+#include "kvc/Driver/DeviceRun.h"
 #include "kvc/Import/GGUF.h"
 #include "kvc/InitAll.h"
 #include "mlir/IR/Diagnostics.h"

@@ -105,6 +105,9 @@ LogicalResult Ring::prepare() {
       return emitter.fail(op) << "of a tail has no lowering to teams yet";
     }
     operand.plane = &operand.cache->layout.plane(op.getPlane());
+    if (op.getPlane() == kvcache::Plane::K && operand.cache->type.getRope()) {
+      return emitter.fail(op) << "of keys that are rotated when they are loaded has no lowering to teams yet";
+    }
     operand.atom = emitter.atomOf(op);
     if (!operand.atom) {
       return failure();
@@ -320,6 +323,15 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   const auto accType = cast<VectorType>(step.getAcc().getType());
   const Layout accLayout = accumulatorLayout(*atom, accType.getDimSize(0), accType.getDimSize(1));
   const Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
+  // Accumulator and queries live through the whole loop; scores, addresses and what is on its way need the rest.
+  constexpr int64_t otherRegisters = 48;
+  const int64_t held = accLayout.inSize(Axis::Register) +
+                       shapeOf(accType.getDimSize(0)).rowTiles * operands.front().getType().getChannels() / 4;
+  if (held + otherRegisters > facts.laneRegisters) {
+    return fail(loop) << "over a tile of " << accType.getDimSize(0) << " rows and " << accType.getDimSize(1)
+                      << " channels has no lowering to teams yet: its accumulator and queries are " << held << " of "
+                      << facts.laneRegisters << " registers of a lane";
+  }
   SmallVector<Value> init;
   SmallVector<std::pair<unsigned, size_t>> parts; // result, registers
   for (unsigned i : {maxAt, sumAt, accAt}) {

@@ -48,6 +48,8 @@ private:
   InFlightDiagnostic fail(Operation *op) { return op->emitOpError() << "has no lowering to lanes of a warp yet"; }
   LogicalResult emitBlock(Block &block);
   LogicalResult emitOp(Operation *op);
+  /// The body of a loop or branch with its yield.
+  LogicalResult emitBody(Block &block);
   LogicalResult emitFor(scf::ForOp loop);
   LogicalResult emitIf(scf::IfOp branch);
   LogicalResult emitAlloca(memref::AllocaOp op);
@@ -98,6 +100,9 @@ private:
     return memory;
   }
   void findShared();
+  /// What a value of the old code is held in.
+  void append(Registers &values, Value value);
+  void bind(ValueRange values, ValueRange old);
 
   func::FuncOp kernel;
   const TeamFacts &facts;
@@ -313,49 +318,57 @@ LogicalResult VectorSpreader::emitBlock(Block &block) {
   return success();
 }
 
+void VectorSpreader::append(Registers &values, Value value) {
+  if (isWide(value.getType())) {
+    llvm::append_range(values, wide.lookup(value));
+  } else {
+    values.push_back(mapping.lookup(value));
+  }
+}
+
+void VectorSpreader::bind(ValueRange values, ValueRange old) {
+  for (Value value : old) {
+    if (isWide(value.getType())) {
+      int64_t count = registersOf(value.getType());
+      wide[value] = Registers(values.begin(), values.begin() + count);
+      values = values.drop_front(count);
+    } else {
+      mapping.map(value, values.front());
+      values = values.drop_front();
+    }
+  }
+}
+
+LogicalResult VectorSpreader::emitBody(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (failed(emitOp(&op))) {
+      return failure();
+    }
+  }
+  Registers yielded;
+  for (Value value : block.getTerminator()->getOperands()) {
+    append(yielded, value);
+  }
+  scf::YieldOp::create(b, yielded);
+  return success();
+}
+
 LogicalResult VectorSpreader::emitFor(scf::ForOp loop) {
   Registers init;
-  auto append = [&](Registers &values, Value value) {
-    if (isWide(value.getType())) {
-      llvm::append_range(values, wide.lookup(value));
-    } else {
-      values.push_back(mapping.lookup(value));
-    }
-  };
   for (Value value : loop.getInitArgs()) {
     append(init, value);
   }
   auto made = scf::ForOp::create(b, mapping.lookup(loop.getLowerBound()), mapping.lookup(loop.getUpperBound()),
                                  mapping.lookup(loop.getStep()), init);
-  auto bind = [&](ValueRange values, ValueRange old) {
-    for (Value value : old) {
-      if (isWide(value.getType())) {
-        int64_t count = registersOf(value.getType());
-        wide[value] = Registers(values.begin(), values.begin() + count);
-        values = values.drop_front(count);
-      } else {
-        mapping.map(value, values.front());
-        values = values.drop_front();
-      }
-    }
-  };
   {
     OpBuilder::InsertionGuard guard(b);
     mapping.map(loop.getInductionVar(), made.getInductionVar());
     bind(made.getRegionIterArgs(), loop.getRegionIterArgs());
+    made.getBody()->clear();
     b.setInsertionPointToStart(made.getBody());
-    for (Operation &op : loop.getBody()->without_terminator()) {
-      b.setLoc(op.getLoc());
-      if (failed(emitOp(&op))) {
-        return failure();
-      }
-    }
-    if (loop.getNumResults()) {
-      Registers yielded;
-      for (Value value : loop.getBody()->getTerminator()->getOperands()) {
-        append(yielded, value);
-      }
-      scf::YieldOp::create(b, yielded);
+    if (failed(emitBody(*loop.getBody()))) {
+      return failure();
     }
   }
   bind(made.getResults(), loop.getResults());
@@ -363,28 +376,27 @@ LogicalResult VectorSpreader::emitFor(scf::ForOp loop) {
 }
 
 LogicalResult VectorSpreader::emitIf(scf::IfOp branch) {
-  if (llvm::any_of(branch.getResultTypes(), isWide)) {
-    return fail(branch);
+  SmallVector<Type> types;
+  for (Type type : branch.getResultTypes()) {
+    if (isWide(type)) {
+      types.append(registersOf(type), cast<VectorType>(type).getElementType());
+    } else {
+      types.push_back(type);
+    }
   }
-  auto made = scf::IfOp::create(b, branch.getResultTypes(), mapping.lookup(branch.getCondition()),
-                                !branch.getElseRegion().empty());
+  auto made = scf::IfOp::create(b, types, mapping.lookup(branch.getCondition()), !branch.getElseRegion().empty());
   for (auto [from, to] : llvm::zip_equal(branch->getRegions(), made->getRegions())) {
     if (from.empty()) {
       continue;
     }
     OpBuilder::InsertionGuard guard(b);
-    Block &block = to.front();
-    if (!block.empty()) {
-      block.clear();
-    }
-    b.setInsertionPointToStart(&block);
-    if (failed(emitBlock(from.front()))) {
+    to.front().clear();
+    b.setInsertionPointToStart(&to.front());
+    if (failed(emitBody(from.front()))) {
       return failure();
     }
   }
-  for (auto [from, to] : llvm::zip_equal(branch.getResults(), made.getResults())) {
-    mapping.map(from, to);
-  }
+  bind(made.getResults(), branch.getResults());
   return success();
 }
 

@@ -25,3 +25,21 @@ func.func @selected(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch, %s: !kv
   %o = kvcache.attention %q over %c at %b select %s {scale = 0.125 : f32} : (tensor<?x8x64xf32>, !kv, !kvcache.batch, !kvcache.selection<token>) -> tensor<?x8x64xf32>
   return %o : tensor<?x8x64xf32>
 }
+
+// -----
+
+!wide = !kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 16, k = f16, v = f16>
+func.func @wide(%q: tensor<?x8x576xf32>, %c: !wide, %b: !kvcache.batch) -> tensor<?x8x512xf32> {
+  // expected-error @+1 {{has no lowering to teams yet: its accumulator and queries are 400 of 255 registers of a lane}}
+  %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32} : (tensor<?x8x576xf32>, !wide, !kvcache.batch) -> tensor<?x8x512xf32>
+  return %o : tensor<?x8x512xf32>
+}
+
+// -----
+
+!turned = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16, rope = #kvcache.rope<base = 10000.0 : f32, dims = 64, pairing = half>>
+func.func @rotated_when_loaded(%q: tensor<?x8x64xf32>, %c: !turned, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
+  // expected-error @+1 {{of keys that are rotated when they are loaded has no lowering to teams yet}}
+  %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32} : (tensor<?x8x64xf32>, !turned, !kvcache.batch) -> tensor<?x8x64xf32>
+  return %o : tensor<?x8x64xf32>
+}

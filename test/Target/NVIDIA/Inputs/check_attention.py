@@ -1,7 +1,9 @@
 # Runs attention kernels of an NVIDIA target on the simulator and compares them with the oracle.
 """`check_attention.py KVC_COMPILE KVC_RUN KVC_SIM FOLDER TARGET [case...]`: for every case a module is compiled to PTX,
 the kernels of its attention are launched as the plan would, on pages that hold garbage where no slot is in use, and the
-result is compared with `kvc-run module --reference` on the same keys and values."""
+result is compared with `kvc-run module --reference` on the same keys and values.
+
+`check_attention.py --device DEVICE KVC_RUN FOLDER [case...]`: append and attention run as one function on a device."""
 
 import subprocess
 import sys
@@ -25,7 +27,6 @@ class Case:
     page: int = 16
     format: str = "f16"
     mask: str = "causal"
-    lse: bool = True
     score: str = ""
     scale: float = 0.125
 
@@ -72,7 +73,7 @@ def module_of(case):
     lse = f"tensor<?x{case.heads * case.group}xf32>"
     k, v = f"tensor<?x{case.heads}x{case.dim}xf32>", f"tensor<?x{case.heads}x{v_dim}xf32>"
     attributes = f"scale = {case.scale} : f32" + (f", {case.mask}" if case.mask else "")
-    results = f"({out}, {lse})" if case.lse else out
+    results = f"({out}, {lse})"
     region = ""
     if case.score == "soft_cap":
         region = """ score {
@@ -80,12 +81,9 @@ def module_of(case):
     %t = kvcache.soft_cap %s, 5.0
     kvcache.yield %t
   }"""
-    count, returns = (":2", " returns (out, lse)") if case.lse else ("", "")
-    values = "%o#0, %o#1" if case.lse else "%o"
-    types = f"{out}, {lse}" if case.lse else out
     cache = f"!kv = !kvcache.cache<heads = {case.heads}, {dims}, page = {case.page}, k = {case.format}, v = {case.format}>\n"
-    attention = f"""  %o{count} = kvcache.attention %q over %c1 at %b{returns} {{{attributes}}}{region} : ({q}, !kv, !kvcache.batch) -> {results}
-  return {values} : {types}
+    attention = f"""  %o:2 = kvcache.attention %q over %c1 at %b returns (out, lse) {{{attributes}}}{region} : ({q}, !kv, !kvcache.batch) -> {results}
+  return %o#0, %o#1 : {out}, {lse}
 }}
 """
     kernels = f"{cache}func.func @attend(%q: {q}, %c1: !kv, %b: !kvcache.batch) -> {results} {{\n{attention}"
@@ -119,33 +117,69 @@ def launch(sim, ptx, kernel, target, grid, team, staging, arrays, outs, folder):
     return [np.load(folder / f"{name}.npy") for name in outs], report
 
 
-def check(case, tools, folder, target):
-    compile_tool, run_tool, sim = tools
-    folder = folder / case.name
+def reference_of(case, run_tool, folder):
+    """Writes the modules and the arrays of a case, and runs the oracle; returns the arrays and the command's inputs."""
     folder.mkdir(parents=True, exist_ok=True)
     seed = np.random.default_rng(len(case.name) * 1000 + case.dim + sum(case.lengths))
-    v_dim = case.v_dim or case.dim
-    n, heads, group = len(case.lengths), case.heads, case.group
+    v_dim, n, heads = case.v_dim or case.dim, len(case.lengths), case.heads
     for name, text in zip(("f.mlir", "reference.mlir"), module_of(case)):
         (folder / name).write_text(text)
     rows, slots = sum(case.rows), sum(case.lengths)
-    q = seed.standard_normal((rows, heads * group, case.dim)).astype(np.float32)
-    k = seed.standard_normal((slots, heads, case.dim)).astype(np.float32)
-    v = seed.standard_normal((slots, heads, v_dim)).astype(np.float32)
-    offsets = np.concatenate([[0], np.cumsum(case.rows)]).astype(np.int32)
-    new_offsets = np.concatenate([[0], np.cumsum(case.lengths)]).astype(np.int32)
-    sequences = np.arange(n, dtype=np.int32)
-    positions = np.concatenate([np.arange(l - r, l) for l, r in zip(case.lengths, case.rows)] or [[]]).astype(np.int32)
-    new_positions = np.concatenate([np.arange(l) for l in case.lengths] or [[]]).astype(np.int32)
-    names = {"k": k, "v": v, "no": new_offsets, "ns": sequences, "np": new_positions, "q": q, "o": offsets, "s": sequences,
-             "p": positions}
-    for name, value in names.items():
+    arrays = {
+        "k": seed.standard_normal((slots, heads, case.dim)).astype(np.float32),
+        "v": seed.standard_normal((slots, heads, v_dim)).astype(np.float32),
+        "new_offsets": np.concatenate([[0], np.cumsum(case.lengths)]).astype(np.int32),
+        "new_sequences": np.arange(n, dtype=np.int32),
+        "new_positions": np.concatenate([np.arange(l) for l in case.lengths]).astype(np.int32),
+        "q": seed.standard_normal((rows, heads * case.group, case.dim)).astype(np.float32),
+        "offsets": np.concatenate([[0], np.cumsum(case.rows)]).astype(np.int32),
+        "sequences": np.arange(n, dtype=np.int32),
+        "positions": np.concatenate([np.arange(l - r, l) for l, r in zip(case.lengths, case.rows)]).astype(np.int32),
+    }
+    for name, value in arrays.items():
         np.save(folder / f"in_{name}.npy", value)
-    inputs = ",".join(f"{folder}/in_{name}.npy" for name in names)
-    outputs = f"{folder}/ref_out.npy" + (f",{folder}/ref_lse.npy" if case.lse else "")
-    run([run_tool, "module", folder / "reference.mlir", "--function", "attend", "--inputs", inputs, "--outputs", outputs,
-         "--reference"])
-    expected = np.load(folder / "ref_out.npy")
+    inputs = ",".join(f"{folder}/in_{name}.npy" for name in arrays)
+    call(run_tool, folder, inputs, "ref", ["--reference"])
+    return arrays, inputs, seed
+
+
+def call(run_tool, folder, inputs, prefix, options):
+    outputs = f"{folder}/{prefix}_out.npy,{folder}/{prefix}_lse.npy"
+    run([run_tool, "module", folder / "reference.mlir", "--function", "attend", "--inputs", inputs, "--outputs", outputs]
+        + options)
+
+
+def compare(case, out, lse, folder):
+    # f16: 11 bits of q, k, v and p each; bf16: 8.
+    bound = {"f16": 4e-3, "bf16": 3e-2}[case.format]
+    expected, expected_lse = np.load(folder / "ref_out.npy"), np.load(folder / "ref_lse.npy")
+    error = np.abs(out - expected).max(initial=0)
+    if not error <= bound:
+        where = np.argwhere(~(np.abs(out - expected) <= bound))
+        raise SystemExit(f"{case.name}: expects an error of at most {bound}, but got {error} at {len(where)} places, first "
+                         f"{where[:4].tolist()}")
+    both = np.isneginf(lse) & np.isneginf(expected_lse)
+    lse_error = np.abs(np.where(both, 0, lse) - np.where(both, 0, expected_lse)).max(initial=0)
+    if not lse_error <= 4 * bound:
+        raise SystemExit(f"{case.name}: expects an error of the log-sum-exp of at most {4 * bound}, but got {lse_error}")
+    print(f"{case.name}: error {error:.2e}")
+
+
+def check_on_device(case, run_tool, folder, device):
+    folder = folder / case.name
+    _, inputs, _ = reference_of(case, run_tool, folder)
+    call(run_tool, folder, inputs, "device", ["--device", device])
+    compare(case, np.load(folder / "device_out.npy"), np.load(folder / "device_lse.npy"), folder)
+
+
+def check(case, tools, folder, target):
+    compile_tool, run_tool, sim = tools
+    folder = folder / case.name
+    arrays, _, seed = reference_of(case, run_tool, folder)
+    k, v, q, new_offsets = (arrays[name] for name in ("k", "v", "q", "new_offsets"))
+    offsets, sequences, positions = (arrays[name] for name in ("offsets", "sequences", "positions"))
+    v_dim, n, heads, group = case.v_dim or case.dim, len(case.lengths), case.heads, case.group
+    rows = sum(case.rows)
 
     # Pages: natural rows of 16-bit elements, keys then values; NaN where no slot is in use.
     table_width = max(1, max(-(-l // case.page) for l in case.lengths))
@@ -186,46 +220,33 @@ def check(case, tools, folder, target):
              ("lengths", lengths, [n]), ("sealed", lengths, [n]), ("tails", np.zeros(64, np.uint8), [0]),
              ("tail_table", np.full(n, -1, np.int32), [n])]
     outs = [("out", nan(rows, heads * group, v_dim), [rows]), ("partial_out", nan(max(parts, 1), heads * group, v_dim), [parts]),
-            ("partial_lse", nan(max(parts, 1), heads * group), [parts])]
-    if case.lse:
-        outs.append(("lse", nan(rows, heads * group), [rows]))
+            ("partial_lse", nan(max(parts, 1), heads * group), [parts]), ("lse", nan(rows, heads * group), [rows])]
     grid = n * heads * units
     results, report = launch(sim, folder / "f.ptx", "attention", target, grid, team, staging,
                              [("query", q, [rows])] + batch + cache + outs, [name for name, _, _ in outs], folder)
-    out, lse = results[0], results[3] if case.lse else None
+    out, lse = results[0], results[3]
     if spans > 1:
         arrays = [("partial_out", results[1], [parts]), ("partial_lse", results[2], [parts])] + batch + cache
-        arrays.append(("out", out, [rows]))
-        if case.lse:
-            arrays.append(("lse", lse, [rows]))
+        arrays += [("out", out, [rows]), ("lse", lse, [rows])]
         merge = next(l for l in lanes.splitlines() if "func.func private @attention_merge(" in l)
         merge_team = int(merge.split("tile.team = ")[1].split(" ")[0].split(",")[0])
         merged, _ = launch(sim, folder / "f.ptx", "attention_merge", target, n * heads * group, merge_team, 0, arrays,
-                           ["out"] + (["lse"] if case.lse else []), folder)
-        out, lse = merged[0], merged[1] if case.lse else None
-    # f16: 11 bits of q, k, v and p each; bf16: 8.
-    bound = {"f16": 4e-3, "bf16": 3e-2}[case.format]
-    error = np.abs(out - expected).max(initial=0)
-    if not error <= bound:
-        where = np.argwhere(~(np.abs(out - expected) <= bound))
-        raise SystemExit(f"{case.name}: expects an error of at most {bound}, but got {error} at {len(where)} places, first "
-                         f"{where[:4].tolist()}")
-    if case.lse:
-        expected_lse = np.load(folder / "ref_lse.npy")
-        both = np.isneginf(lse) & np.isneginf(expected_lse)
-        lse_error = np.abs(np.where(both, 0, lse) - np.where(both, 0, expected_lse)).max(initial=0)
-        if not lse_error <= 4 * bound:
-            raise SystemExit(f"{case.name}: expects an error of the log-sum-exp of at most {4 * bound}, but got {lse_error}")
-    print(f"{case.name}: error {error:.2e}")
+                           ["out", "lse"], folder)
+        out, lse = merged
+    compare(case, out, lse, folder)
 
 
 def main():
-    tools, folder, target, wanted = sys.argv[1:4], Path(sys.argv[4]), sys.argv[5], sys.argv[6:]
+    on_device = sys.argv[1] == "--device"
+    wanted = sys.argv[5:] if on_device else sys.argv[6:]
     cases = [case for case in CASES if not wanted or case.name in wanted]
     if not cases:
         raise SystemExit(f"expects cases among {[case.name for case in CASES]}, but got {wanted}")
     for case in cases:
-        check(case, tools, folder, target)
+        if on_device:
+            check_on_device(case, sys.argv[3], Path(sys.argv[4]), sys.argv[2])
+        else:
+            check(case, sys.argv[1:4], Path(sys.argv[4]), sys.argv[5])
     print(f"{len(cases)} passed")
 
 
