@@ -1,5 +1,6 @@
 //===- VectorSpreader.cpp - Vectors of a kernel over a warp's lanes -------===//
 #include "VectorSpreader.h"
+#include "VectorMovement.h"
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,8 +12,6 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/Support/MathExtras.h"
-
-#include <functional>
 
 using namespace mlir;
 using namespace kvc;
@@ -26,13 +25,6 @@ bool isWide(Type type) {
   auto vector = dyn_cast<VectorType>(type);
   return vector && vector.getNumElements() > smallElements;
 }
-
-/// Which element of which operand a result's element is.
-struct Source {
-  unsigned operand;
-  int64_t element;
-};
-using ElementMap = std::function<Source(int64_t)>;
 
 class VectorSpreader {
 public:
@@ -58,7 +50,6 @@ private:
   LogicalResult emitAccess(Operation *op);
   LogicalResult emitBitCast(vector::BitCastOp op);
   LogicalResult emitReduction(vector::ReductionOp op);
-  std::optional<ElementMap> movementOf(Operation *op, unsigned result);
 
   int64_t registersOf(Type type) { return llvm::divideCeil(cast<VectorType>(type).getNumElements(), lanes); }
   Value word(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value))); }
@@ -648,44 +639,6 @@ LogicalResult VectorSpreader::emitReduction(vector::ReductionOp op) {
   }
   mapping.map(op.getResult(), sum);
   return success();
-}
-
-std::optional<ElementMap> VectorSpreader::movementOf(Operation *op, unsigned result) {
-  auto sizeOf = [](Value value) { return cast<VectorType>(value.getType()).getNumElements(); };
-  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
-    return [](int64_t) { return Source{0, 0}; };
-  }
-  if (isa<vector::FromElementsOp>(op)) {
-    return [](int64_t e) { return Source{static_cast<unsigned>(e), 0}; };
-  }
-  if (isa<vector::ShapeCastOp>(op)) {
-    return [](int64_t e) { return Source{0, e}; };
-  }
-  if (auto shuffled = dyn_cast<vector::ShuffleOp>(op)) {
-    int64_t first = sizeOf(shuffled.getV1());
-    SmallVector<int64_t> mask(shuffled.getMask());
-    return [first, mask](int64_t e) {
-      int64_t at = std::max<int64_t>(0, mask[e]);
-      return at < first ? Source{0, at} : Source{1, at - first};
-    };
-  }
-  if (auto extract = dyn_cast<vector::ExtractStridedSliceOp>(op)) {
-    int64_t offset = cast<IntegerAttr>(extract.getOffsets()[0]).getInt();
-    int64_t stride = cast<IntegerAttr>(extract.getStrides()[0]).getInt();
-    return [offset, stride](int64_t e) { return Source{0, offset + e * stride}; };
-  }
-  if (auto insert = dyn_cast<vector::InsertStridedSliceOp>(op)) {
-    int64_t offset = cast<IntegerAttr>(insert.getOffsets()[0]).getInt(), size = sizeOf(insert.getValueToStore());
-    return
-        [offset, size](int64_t e) { return e >= offset && e < offset + size ? Source{0, e - offset} : Source{1, e}; };
-  }
-  if (isa<vector::InterleaveOp>(op)) {
-    return [](int64_t e) { return Source{static_cast<unsigned>(e % 2), e / 2}; };
-  }
-  if (isa<vector::DeinterleaveOp>(op)) {
-    return [result](int64_t e) { return Source{0, 2 * e + result}; };
-  }
-  return std::nullopt;
 }
 
 LogicalResult VectorSpreader::emitOp(Operation *op) {
