@@ -14,6 +14,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 
 using namespace mlir;
 using namespace kvc;
@@ -38,6 +39,11 @@ void check(kvc_status_t status) {
     fail(kvc_last_error_message());
   }
 }
+
+/// How long a call takes, and what all threads together spend on it.
+struct Seconds {
+  double elapsed, cpu;
+};
 
 /// A compiled module with @fill (append) and @attend (attention), and its cache.
 class Bench {
@@ -76,26 +82,31 @@ func.func @attend(%c: !kv, %b: !kvcache.batch, %q: tensor<?x{4}x{1}xf32>) -> ten
     fill(slots);
   }
 
-  /// Median seconds of a call of @attend with `rows` rows for each sequence, the last of which is the newest slot.
-  double attend(int32_t rows, int64_t length, int repetitions) {
+  /// Adds the seconds of a call of @attend with `rows` rows for each sequence, the last of which is the newest slot.
+  void attend(int32_t rows, int64_t length) {
     runtime::BatchHandle batch = makeBatch(rows, length - rows);
     std::vector<float> query(size_t(sequences) * rows * queryHeads * dim);
     fillRandom(query);
     int64_t dims[] = {int64_t(sequences) * rows, queryHeads, dim};
     kvc_argument_t arguments[3] = {cacheArgument(), batchArgument(batch.get()), tensorArgument(query, dims)};
-    std::vector<double> seconds;
-    for (int i = 0; i < repetitions + 1; ++i) {
-      auto start = std::chrono::steady_clock::now();
-      call("attend", arguments, 3);
-      if (i > 0) {
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      }
-    }
-    std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
-    return seconds[repetitions / 2];
+    auto start = std::chrono::steady_clock::now();
+    std::clock_t cpuStart = std::clock();
+    call("attend", arguments, 3);
+    cpuTimes.push_back(double(std::clock() - cpuStart) / CLOCKS_PER_SEC);
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
+  /// Medians of all calls of @attend but the first.
+  Seconds medians() const { return {median(times), median(cpuTimes)}; }
+
 private:
+  static double median(const std::vector<double> &times) {
+    std::vector<double> seconds(times.begin() + 1, times.end());
+    auto middle = seconds.begin() + seconds.size() / 2;
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle;
+  }
+
   static void fillRandom(std::vector<float> &values) {
     uint32_t state = 1;
     for (float &value : values) {
@@ -164,15 +175,37 @@ private:
   int32_t sequences;
   runtime::ModuleHandle module;
   runtime::CacheHandle cache;
+  std::vector<double> times, cpuTimes;
 };
+
+/// Times all cases in turns, so that what else the machine does meets all of them alike.
+std::vector<Seconds> measure(MLIRContext &context, kvc_device_t *device, ArrayRef<Case> cases, int32_t sequences,
+                             int64_t slots, int32_t rows, int repetitions) {
+  std::vector<std::unique_ptr<Bench>> benches;
+  for (const Case &which : cases) {
+    benches.push_back(std::make_unique<Bench>(context, device, which, sequences, slots));
+  }
+  for (int i = 0; i < repetitions + 1; ++i) {
+    for (auto &bench : benches) {
+      bench->attend(rows, slots);
+    }
+  }
+  std::vector<Seconds> seconds;
+  for (auto &bench : benches) {
+    seconds.push_back(bench->medians());
+  }
+  return seconds;
+}
 
 } // namespace
 
 int main(int argc, char **argv) {
   // The sizes that the figures in docs are for; smaller ones show that the bench runs.
   int64_t decodeSlots = argc > 1 ? std::atoll(argv[1]) : 32768, prefillSlots = argc > 2 ? std::atoll(argv[2]) : 4096;
-  if (argc > 3 || decodeSlots < 1 || prefillSlots < 1) {
-    fail("expects [slots of decode] [slots of prefill], both positive");
+  std::string only = argc > 3 ? argv[3] : "";
+  int repetitions = argc > 4 ? std::atoi(argv[4]) : 9;
+  if (argc > 5 || decodeSlots < 1 || prefillSlots < 0 || repetitions < 1) {
+    fail("expects [slots of decode] [slots of prefill, 0: none] [case of decode] [repetitions]");
   }
   constexpr int threads = 2;
   constexpr int32_t sequences = 8;
@@ -190,31 +223,39 @@ int main(int argc, char **argv) {
                                 bandwidth / 1e9, peak / 1e9);
   llvm::outs() << llvm::formatv("decode, {0} sequences of {1} slots, {2}/{3} heads, {4} channels, page 16 (kivi: 32)\n",
                                 sequences, decodeSlots, queryHeads, heads, dim);
-  const Case cases[] = {{"bf16", "k = bf16, v = bf16", 16, 16},
-                        {"f16", "k = f16, v = f16", 16, 16},
-                        {"int8", "k = int8, v = int8", 16, 9},
-                        {"int4", "k = int4, v = int4", 16, 5},
-                        {"kivi-int4", "k = int4<axis = channel>, v = int4, residual = 128", 32, 5},
-                        {"kivi-int2", "k = int2<axis = channel>, v = int2, residual = 128", 32, 3}};
-  double first = 0;
-  for (const Case &which : cases) {
-    Bench bench(context, device->get(), which, sequences, decodeSlots);
-    double seconds = bench.attend(1, decodeSlots, 5);
-    first = first == 0 ? seconds : first;
+  SmallVector<Case> cases = {{"bf16", "k = bf16, v = bf16", 16, 16},
+                             {"f16", "k = f16, v = f16", 16, 16},
+                             {"int8", "k = int8, v = int8", 16, 9},
+                             {"int4", "k = int4, v = int4", 16, 5},
+                             {"kivi-int4", "k = int4<axis = channel>, v = int4, residual = 128", 32, 5},
+                             {"kivi-int2", "k = int2<axis = channel>, v = int2, residual = 128", 32, 3}};
+  const Case prefillCases[] = {cases[0], cases[1], cases[4]};
+  if (!only.empty()) {
+    llvm::erase_if(cases, [&](const Case &which) { return which.name != only; });
+    if (cases.empty()) {
+      fail("has no case named " + only);
+    }
+  }
+  std::vector<Seconds> decode = measure(context, device->get(), cases, sequences, decodeSlots, 1, repetitions);
+  for (auto [which, seconds] : llvm::zip_equal(cases, decode)) {
     double bytes = double(sequences) * double(decodeSlots) * heads * 2 * dim * which.bits / 8;
     llvm::outs() << llvm::formatv(
-        "  {0,-10} {1,8:f2} ms  {2,6:f1} GB/s  {3,5:f2} of read bandwidth  {4,5:f2} x bf16 time\n", which.name,
-        seconds * 1e3, bytes / seconds / 1e9, bytes / seconds / bandwidth, seconds / first);
-    llvm::outs().flush();
+        "  {0,-10} {1,8:f2} ms  {2,6:f1} GB/s  {3,5:f2} of read bandwidth  {4,5:f2} x bf16 time  {5,5:f2} x bf16 "
+        "processor time\n",
+        which.name, seconds.elapsed * 1e3, bytes / seconds.elapsed / 1e9, bytes / seconds.elapsed / bandwidth,
+        seconds.elapsed / decode[0].elapsed, seconds.cpu / decode[0].cpu);
+  }
+  if (prefillSlots == 0) {
+    return 0;
   }
   llvm::outs() << llvm::formatv("prefill, one sequence of {0} rows, causal\n", prefillSlots);
-  for (const Case &which : {cases[0], cases[1], cases[4]}) {
-    Bench bench(context, device->get(), which, 1, prefillSlots);
-    double seconds = bench.attend(int32_t(prefillSlots), prefillSlots, 3);
+  std::vector<Seconds> prefill =
+      measure(context, device->get(), prefillCases, 1, prefillSlots, int32_t(prefillSlots), 3);
+  for (auto [which, seconds] : llvm::zip_equal(prefillCases, prefill)) {
     double operations = 2.0 * 2 * dim * queryHeads * double(prefillSlots) * double(prefillSlots + 1) / 2;
     llvm::outs() << llvm::formatv("  {0,-10} {1,8:f1} ms  {2,6:f1} GFLOP/s  {3,5:f2} of bf16 peak\n", which.name,
-                                  seconds * 1e3, operations / seconds / 1e9, peak ? operations / seconds / peak : 0.0);
-    llvm::outs().flush();
+                                  seconds.elapsed * 1e3, operations / seconds.elapsed / 1e9,
+                                  peak ? operations / seconds.elapsed / peak : 0.0);
   }
   return 0;
 }

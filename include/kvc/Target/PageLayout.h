@@ -8,9 +8,11 @@
 // Operands of a product are stored as the machine consumes them: the summed dimension in units of `pack` elements, the
 // other one across the lanes. For keys (summed over channels) element (slot s, channel d) is element d % pack of unit
 //   ((s / lanes) * (channels / pack) + d / pack) * lanes + s % lanes,
-// for values (summed over slots) element s % pack of unit (s / pack) * channels + d. A page whose slots do not fill
-// whole blocks of lanes (keys) or units (values) stores plain rows: unit s * (channels / pack) + d / pack, element d %
-// pack.
+// for values (summed over slots) element s % pack of unit (s / pack) * channels + d. Codes of integer formats fill the
+// word that a lane reads at once, as far as the page and its groups allow. A page whose slots do not fill whole blocks
+// of lanes (keys) or units (values) stores plain rows: unit s * (channels / pack) + d / pack, element d % pack.
+//
+// Scales that belong to one slot lie in the order of slots: a vector of them meets a vector of scores or probabilities.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KVC_TARGET_PAGELAYOUT_H
@@ -61,7 +63,7 @@ struct PlaneLayout {
     if (packed && plane == kvcache::Plane::K) {
       return ((slot / lanes) * (channels / group) + channel / group) * lanes + slot % lanes;
     }
-    return slot * (channels / group) + channel / group;
+    return packed ? channel / group * slots + slot : slot * (channels / group) + channel / group;
   }
   int64_t scaleCount() const;
   int64_t codeBytes() const;

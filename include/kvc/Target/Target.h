@@ -42,6 +42,8 @@ struct Target {
   int64_t lanes;
   /// bf16 elements along the summed dimension of one lane's operand (2: there is a dot instruction, 1: there is none).
   int64_t bf16Pairs;
+  /// Bytes of integer codes that one lane reads at once: the largest unit of packed pages.
+  int64_t wordBytes;
   /// Rows and lane blocks of the accumulator tile that fits the registers.
   int64_t mmaRows, mmaBlocks;
   /// Bytes of the cache that one core has for itself.

@@ -1,8 +1,8 @@
 //===- Operands.cpp - Pages as operands of products -----------------------===//
 //
-// An operand in the layout of the lanes is read in place; its scales are widened to f32 once for a tile where each is
-// shared by a whole block of lanes. An operand that is laid out in plain rows, or whose channels do not fill blocks of
-// lanes, or that many rows read again and again, is unpacked to memory of the kernel's frame first.
+// An operand in the layout of the lanes is read in place; scales of values are widened to f32 once for a tile. An
+// operand that is laid out in plain rows, or whose channels do not fill blocks of lanes, or that many rows read again
+// and again, is unpacked to memory of the kernel's frame first.
 //
 //===----------------------------------------------------------------------===//
 #include "../Utils/Rotation.h"
@@ -18,25 +18,39 @@ using namespace kvc::kvcache;
 /// Rows from which unpacking a tile of codes once pays for writing it to memory.
 static constexpr int64_t unpackRows = 16;
 
-/// The slot within its head block, and the byte offset of that block.
+/// The slot within its head block, the byte offset of that block, and bytes from there to the block of the slot one
+/// tile on (null: nothing is fetched ahead).
 struct BlockAddress {
-  Value base, slot;
+  Value base, slot, ahead;
 };
 
 static BlockAddress blockOf(ImplicitLocOpBuilder &b, KernelContext &context, const PageOperand &operand, Value slot) {
   Value base = operand.part == tile::Part::Pages
                    ? context.headBlock(b, *operand.cache, operand.sequence, operand.head, slot)
                    : context.tailBlock(b, *operand.cache, operand.sequence, operand.head);
-  return {base, arith::RemUIOp::create(b, slot, indexOf(b, operand.layout->slots))};
+  Value ahead;
+  if (operand.fetchesAhead()) {
+    // There may be no next tile: then a line is fetched for nothing. The table has an entry, whatever it says.
+    Value pages = memref::DimOp::create(b, operand.cache->table, 1);
+    Value last = arith::SubIOp::create(b, mul(b, pages, operand.cache->type.getPage()), indexOf(b, 1));
+    Value next = arith::MinSIOp::create(b, add(b, slot, indexOf(b, operand.slots)), last);
+    Value nextBase = context.headBlock(b, *operand.cache, operand.sequence, operand.head, next);
+    ahead = arith::SubIOp::create(b, nextBase, base);
+  }
+  return {base, arith::RemUIOp::create(b, slot, indexOf(b, operand.layout->slots)), ahead};
 }
 
-static bool isGrouped(const PlaneLayout &layout, Axis axis) {
-  return layout.format.isInteger() && layout.format.getAxis() == axis;
-}
-
-/// `count` scales or zeros at a byte offset, as f32.
-static Value loadScales(ImplicitLocOpBuilder &b, const PageOperand &operand, Value offset, int64_t count) {
+Value kvc::loadScales(ImplicitLocOpBuilder &b, const PageOperand &operand, Value offset, int64_t count) {
   return decodeFloat(b, loadBytes(b, operand.memory, offset, operand.layout->format.getScale(), count));
+}
+
+void kvc::fetchAhead(ImplicitLocOpBuilder &b, const PageOperand &operand, Value offset, Value ahead) {
+  if (ahead) {
+    // Into the second-level cache: a tile of keys and values may fill the first.
+    constexpr int locality = 2;
+    memref::PrefetchOp::create(b, operand.memory, ValueRange{add(b, offset, ahead)}, /*isWrite=*/false, locality,
+                               /*isDataCache=*/true);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -49,9 +63,10 @@ void kvc::prepareKeys(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand
   // Blocks behind the last slot in use read its block again: their page may not exist.
   Value last = arith::MaxSIOp::create(b, arith::SubIOp::create(b, operand.count, indexOf(b, 1)), indexOf(b, 0));
   Value lastBlock = mul(b, arith::DivUIOp::create(b, last, indexOf(b, lanes)), lanes);
-  bool tokenScales = isGrouped(layout, Axis::Token), channelScales = isGrouped(layout, Axis::Channel);
+  bool tokenScales = operand.isGrouped(Axis::Token), channelScales = operand.isGrouped(Axis::Channel);
+  bool widens = channelScales && operand.access == Access::Units;
   int64_t blocks = operand.slots / lanes;
-  if (channelScales) {
+  if (widens) {
     operand.wideScales = emitter.allocate({blocks, emitter.padded(layout.channels)}, b.getF32Type());
     if (layout.zeros >= 0) {
       operand.wideZeros = emitter.allocate({blocks, emitter.padded(layout.channels)}, b.getF32Type());
@@ -60,6 +75,9 @@ void kvc::prepareKeys(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand
   for (int64_t block = 0; block < blocks; ++block) {
     Value offset = arith::MinSIOp::create(b, indexOf(b, block * lanes), lastBlock);
     BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.slot, offset));
+    if (at.ahead) {
+      operand.ahead.push_back(at.ahead);
+    }
     Value laneBlock = arith::DivUIOp::create(b, at.slot, indexOf(b, lanes));
     int64_t blockBytes = layout.channels / layout.pack * lanes * layout.unitBytes;
     operand.unitBase.push_back(add(b, at.base, add(b, mul(b, laneBlock, blockBytes), indexOf(b, layout.codes))));
@@ -69,21 +87,33 @@ void kvc::prepareKeys(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand
     }
     if (channelScales) {
       Value row = mul(b, arith::DivUIOp::create(b, at.slot, indexOf(b, group)), layout.channels * layout.scaleBytes);
-      auto widen = [&](int64_t plane, Value into) {
-        Value from = add(b, at.base, add(b, row, indexOf(b, plane)));
-        Value wide = loadScales(b, operand, from, layout.channels);
-        vector::StoreOp::create(b, wide, into, ValueRange{indexOf(b, block), indexOf(b, 0)});
-      };
-      widen(layout.scales, operand.wideScales);
+      operand.scaleBase.push_back(add(b, at.base, add(b, row, indexOf(b, layout.scales))));
+    }
+    auto widen = [&](int64_t offset, Value into) {
+      Value wide = loadScales(b, operand, add(b, operand.scaleBase[block], indexOf(b, offset)), layout.channels);
+      vector::StoreOp::create(b, wide, into, ValueRange{indexOf(b, block), indexOf(b, 0)});
+    };
+    if (widens) {
+      widen(0, operand.wideScales);
       if (operand.wideZeros) {
-        widen(layout.zeros, operand.wideZeros);
+        widen(layout.zeros - layout.scales, operand.wideZeros);
       }
     }
   }
 }
 
-static Value broadcastFrom(ImplicitLocOpBuilder &b, Value memory, ValueRange at, VectorType type) {
+Value kvc::broadcastFrom(ImplicitLocOpBuilder &b, Value memory, ValueRange at, VectorType type) {
   return vector::BroadcastOp::create(b, type, memref::LoadOp::create(b, memory, at));
+}
+
+Value kvc::loadKeyBytes(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand, int64_t block,
+                        Value unit) {
+  int64_t bytes = emitter.lanes * operand.layout->unitBytes;
+  Value offset = add(b, operand.unitBase[block], mul(b, unit, bytes));
+  if (!operand.ahead.empty()) {
+    fetchAhead(b, operand, offset, operand.ahead[block]);
+  }
+  return loadBytes(b, operand.memory, offset, b.getI8Type(), bytes);
 }
 
 SmallVector<Value> kvc::loadKeyUnit(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand,
@@ -94,11 +124,10 @@ SmallVector<Value> kvc::loadKeyUnit(ImplicitLocOpBuilder &b, TileEmitter &emitte
   if (operand.staged) {
     return {vector::LoadOp::create(b, lane, operand.staged, ValueRange{unit, indexOf(b, block * lanes)})};
   }
-  Value offset = add(b, operand.unitBase[block], mul(b, unit, lanes * layout.unitBytes));
+  Value raw = loadKeyBytes(b, emitter, operand, block, unit);
   if (operand.isPairs()) {
-    return {loadBytes(b, operand.memory, offset, b.getBF16Type(), 2 * lanes)};
+    return {vector::BitCastOp::create(b, VectorType::get({2 * lanes}, b.getBF16Type()), raw)};
   }
-  Value raw = loadBytes(b, operand.memory, offset, b.getI8Type(), lanes * layout.unitBytes);
   SmallVector<Value> elements = decodeUnits(b, layout, raw, lanes);
   if (!layout.format.isInteger()) {
     return elements;
@@ -130,35 +159,52 @@ SmallVector<Value> kvc::loadKeyUnit(ImplicitLocOpBuilder &b, TileEmitter &emitte
 
 void kvc::prepareValues(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperand &operand) {
   const PlaneLayout &layout = *operand.layout;
-  if (!isGrouped(layout, Axis::Token)) {
+  if (!operand.isGrouped(Axis::Token)) {
     return;
   }
-  // Scales of a slot are shared by groups of channels: widen those of the tile, slot by slot.
-  int64_t groups = layout.channels / layout.format.getGroup();
-  operand.wideScales = emitter.allocate({operand.slots * groups}, b.getF32Type());
+  // Scales of a slot are shared by groups of channels: widen those of the tile, a run of slots at a time.
+  int64_t groups = operand.channelGroups();
+  SmallVector<int64_t> shape{groups, emitter.padded(operand.slots)};
+  operand.wideScales = emitter.allocate(shape, b.getF32Type());
   if (layout.zeros >= 0) {
-    operand.wideZeros = emitter.allocate({operand.slots * groups}, b.getF32Type());
+    operand.wideZeros = emitter.allocate(shape, b.getF32Type());
   }
   emitter.forRange(b, indexOf(b, 0), operand.count, operand.chunk, [&](ImplicitLocOpBuilder &b, Value first) {
     BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.slot, first));
-    auto widen = [&](int64_t plane, Value into) {
-      Value from = add(b, at.base, add(b, mul(b, at.slot, groups * layout.scaleBytes), indexOf(b, plane)));
-      Value wide = loadScales(b, operand, from, operand.chunk * groups);
-      vector::StoreOp::create(b, wide, into, ValueRange{mul(b, first, groups)});
+    auto widen = [&](int64_t plane, int64_t group, Value into) {
+      Value slot = add(b, at.slot, indexOf(b, group * layout.slots));
+      Value from = add(b, at.base, add(b, mul(b, slot, layout.scaleBytes), indexOf(b, plane)));
+      fetchAhead(b, operand, from, at.ahead);
+      Value wide = loadScales(b, operand, from, operand.chunk);
+      vector::StoreOp::create(b, wide, into, ValueRange{indexOf(b, group), first});
     };
-    widen(layout.scales, operand.wideScales);
-    if (operand.wideZeros) {
-      widen(layout.zeros, operand.wideZeros);
+    for (int64_t group = 0; group < groups; ++group) {
+      widen(layout.scales, group, operand.wideScales);
+      if (operand.wideZeros) {
+        widen(layout.zeros, group, operand.wideZeros);
+      }
     }
   });
 }
 
 ValueChunk kvc::valueChunk(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand, Value first) {
   if (operand.staged) {
-    return {first, Value(), Value()};
+    return {first, Value(), Value(), Value()};
   }
   BlockAddress at = blockOf(b, emitter.context, operand, add(b, operand.slot, first));
-  return {first, at.base, at.slot};
+  return {first, at.base, at.slot, at.ahead};
+}
+
+Value kvc::loadValueBytes(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand,
+                          const ValueChunk &chunk, Value unit, int64_t block) {
+  const PlaneLayout &layout = *operand.layout;
+  int64_t bytes = emitter.lanes * layout.unitBytes;
+  // Chunks begin at whole units.
+  Value row = add(b, arith::DivUIOp::create(b, chunk.slot, indexOf(b, layout.pack)), unit);
+  Value offset = add(b, chunk.base,
+                     add(b, mul(b, row, layout.channels * layout.unitBytes), indexOf(b, layout.codes + block * bytes)));
+  fetchAhead(b, operand, offset, chunk.ahead);
+  return loadBytes(b, operand.memory, offset, b.getI8Type(), bytes);
 }
 
 SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand,
@@ -170,15 +216,10 @@ SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emit
     return {vector::LoadOp::create(b, lane, operand.staged,
                                    ValueRange{add(b, chunk.first, unit), indexOf(b, block * lanes)})};
   }
-  // Chunks begin at whole units.
-  Value row = add(b, arith::DivUIOp::create(b, chunk.slot, indexOf(b, layout.pack)), unit);
-  Value offset = add(b, chunk.base,
-                     add(b, mul(b, row, layout.channels * layout.unitBytes),
-                         indexOf(b, layout.codes + block * lanes * layout.unitBytes)));
+  Value raw = loadValueBytes(b, emitter, operand, chunk, unit, block);
   if (operand.isPairs()) {
-    return {loadBytes(b, operand.memory, offset, b.getBF16Type(), 2 * lanes)};
+    return {vector::BitCastOp::create(b, VectorType::get({2 * lanes}, b.getBF16Type()), raw)};
   }
-  Value raw = loadBytes(b, operand.memory, offset, b.getI8Type(), lanes * layout.unitBytes);
   SmallVector<Value> elements = decodeUnits(b, layout, raw, lanes);
   if (!layout.format.isInteger()) {
     return elements;
@@ -188,8 +229,7 @@ SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emit
     Value scale, zero;
     Value slot = add(b, mul(b, unit, layout.pack), indexOf(b, static_cast<int64_t>(e)));
     if (layout.format.getAxis() == Axis::Token) {
-      Value row = mul(b, add(b, chunk.first, slot), layout.channels / group);
-      SmallVector<Value> at{add(b, row, indexOf(b, block * lanes / group))};
+      SmallVector<Value> at{indexOf(b, block * lanes / group), add(b, chunk.first, slot)};
       scale = broadcastFrom(b, operand.wideScales, at, lane);
       zero = operand.wideZeros ? broadcastFrom(b, operand.wideZeros, at, lane) : Value();
     } else {
@@ -295,8 +335,7 @@ static void stageUnits(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperan
   });
 }
 
-void TileEmitter::emitOperand(tile::OperandOp op) {
-  Builder b(op.getLoc(), op);
+PageOperand TileEmitter::describeOperand(tile::OperandOp op) const {
   PageOperand operand;
   operand.cache = &context.cache(op.getCache());
   operand.part = op.getPart();
@@ -316,30 +355,54 @@ void TileEmitter::emitOperand(tile::OperandOp op) {
   }
   bool isKey = operand.isKey();
   const PlaneLayout &plane = *operand.layout;
-  // Scales of values are broadcast to a block of lanes: groups must hold whole blocks.
-  bool wholeGroups = isKey || !plane.format.isInteger() || plane.format.getAxis() == Axis::Channel ||
-                     plane.format.getGroup() % lanes == 0;
-  // Of keys, a block of lanes must lie in one group of tokens.
-  if (isKey && isGrouped(plane, Axis::Channel)) {
-    wholeGroups = plane.format.getGroup() % lanes == 0;
-  }
+  // A block of lanes of keys must lie in one group of tokens, of values in one group of channels.
+  bool wholeGroups = !operand.isGrouped(isKey ? Axis::Channel : Axis::Token) || plane.format.getGroup() % lanes == 0;
   bool rotated = isKey && operand.cache->type.getRope();
   bool inPlace =
       plane.packed && wholeGroups && !rotated &&
       (isKey ? operand.slots % lanes == 0 : operand.channels % lanes == 0 && operand.chunk % plane.pack == 0);
+  bool manyRows = llvm::any_of(op->getUsers(), [](Operation *user) {
+    auto mma = dyn_cast<tile::MmaOp>(user);
+    return mma && mma.getA().getType().getDimSize(0) >= unpackRows;
+  });
   if (!inPlace) {
+    operand.access = Access::Rows;
+  } else if (!plane.format.isInteger()) {
+    operand.access = plane.pack == 2 ? Access::Pairs : Access::Numbers;
+  } else if (manyRows) {
+    operand.access = Access::Units;
+  } else {
+    // Scales of values that change from group to group of slots would have to go into partial results.
+    operand.access = isKey || operand.isGrouped(Axis::Token) ? Access::Codes : Access::Numbers;
+  }
+  return operand;
+}
+
+void TileEmitter::forPartners(Value tile, llvm::function_ref<void(const PageOperand &)> visit) const {
+  for (Operation *user : tile.getUsers()) {
+    auto mma = dyn_cast<tile::MmaOp>(user);
+    if (!mma || mma.getA() != tile) {
+      continue;
+    }
+    if (auto operand = mma.getB().getDefiningOp<tile::OperandOp>()) {
+      visit(describeOperand(operand));
+    }
+  }
+}
+
+void TileEmitter::emitOperand(tile::OperandOp op) {
+  Builder b(op.getLoc(), op);
+  PageOperand operand = describeOperand(op);
+  if (operand.access == Access::Rows) {
     stageRows(b, *this, operand, op.getCache(), /*isGather=*/false,
               [&](Builder &b, Value number) { return add(b, op.getSlot(), number); });
   } else {
+    bool isKey = operand.isKey();
     isKey ? prepareKeys(b, *this, operand) : prepareValues(b, *this, operand);
-    bool manyRows = llvm::any_of(op->getUsers(), [](Operation *user) {
-      auto mma = dyn_cast<tile::MmaOp>(user);
-      return mma && mma.getA().getType().getDimSize(0) >= unpackRows;
-    });
-    if (plane.format.isInteger() && manyRows) {
+    if (operand.access == Access::Units) {
       // Values of the last unit may reach past the tile's slots.
       Value into = isKey ? allocate({operand.channels, operand.slots}, b.getF32Type())
-                         : allocate({operand.slots + plane.pack, operand.channels}, b.getF32Type());
+                         : allocate({operand.slots + operand.layout->pack, operand.channels}, b.getF32Type());
       stageUnits(b, *this, operand, into);
       operand.staged = into;
     }
@@ -352,6 +415,7 @@ void TileEmitter::emitGatherOperand(tile::GatherOperandOp op) {
   PageOperand operand;
   operand.cache = &context.cache(op.getCache());
   operand.part = tile::Part::Pages;
+  operand.access = Access::Rows;
   operand.layout = &operand.cache->layout.plane(op.getPlane());
   operand.memory = operand.cache->pages;
   operand.slots = operand.chunk = op.getResult().getType().getSlots();

@@ -5,25 +5,15 @@
 // the block.
 //
 //===----------------------------------------------------------------------===//
-#include "PageOperand.h"
+#include "Products.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace kvc;
 
-namespace {
-
-/// The register block of a product.
-struct RegisterBlock {
-  Value firstRow; // index
-  int64_t rows;
-  int64_t firstLaneBlock, laneBlocks;
-};
-
-/// Walks a rows x lane blocks result in register blocks.
-void forBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t laneBlocks,
-               llvm::function_ref<void(ImplicitLocOpBuilder &, const RegisterBlock &)> body) {
+void kvc::forBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t laneBlocks,
+                    llvm::function_ref<void(ImplicitLocOpBuilder &, const RegisterBlock &)> body) {
   const Target &target = emitter.context.getTarget();
   int64_t tall = std::min(rows, target.mmaRows);
   // Few rows leave registers for more blocks of lanes.
@@ -44,29 +34,8 @@ void forBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int6
   }
 }
 
-/// The first operand of a product: f32 elements, or pairs of bf16 as words.
-struct Broadcasts {
-  Value memory;
-  bool pairs;
-  TileEmitter &emitter;
-
-  Value at(ImplicitLocOpBuilder &b, Value row, Value column) const {
-    Value x = memref::LoadOp::create(b, memory, ValueRange{row, column});
-    Value all = vector::BroadcastOp::create(b, emitter.laneType(x.getType()), x);
-    return pairs ? vector::BitCastOp::create(b, VectorType::get({2 * emitter.lanes}, b.getBF16Type()), all) : all;
-  }
-};
-
-Value multiplyAdd(ImplicitLocOpBuilder &b, bool pairs, Value a, Value x, Value acc) {
-  if (pairs) {
-    return tile::PairDotOp::create(b, acc, a, x);
-  }
-  return math::FmaOp::create(b, a, x, acc);
-}
-
-/// A loop that carries a register block.
-SmallVector<Value> carry(ImplicitLocOpBuilder &b, Value begin, Value end, ArrayRef<Value> init,
-                         llvm::function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, Value, ValueRange)> body) {
+SmallVector<Value> kvc::carry(ImplicitLocOpBuilder &b, Value begin, Value end, ArrayRef<Value> init,
+                              llvm::function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, Value, ValueRange)> body) {
   auto loop = scf::ForOp::create(b, begin, end, indexOf(b, 1), init);
   ImplicitLocOpBuilder inner = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), loop.getBody());
   SmallVector<Value> next = body(inner, loop.getInductionVar(), loop.getRegionIterArgs());
@@ -74,11 +43,18 @@ SmallVector<Value> carry(ImplicitLocOpBuilder &b, Value begin, Value end, ArrayR
   return SmallVector<Value>(loop.getResults());
 }
 
-Value rowOf(ImplicitLocOpBuilder &b, const RegisterBlock &block, int64_t r) {
-  return add(b, block.firstRow, indexOf(b, r));
+Value Broadcasts::at(ImplicitLocOpBuilder &b, Value row, Value column) const {
+  Value x = memref::LoadOp::create(b, memory, ValueRange{row, column});
+  Value all = vector::BroadcastOp::create(b, emitter.laneType(x.getType()), x);
+  return pairs ? vector::BitCastOp::create(b, VectorType::get({2 * emitter.lanes}, b.getBF16Type()), all) : all;
 }
 
-} // namespace
+static Value multiplyAdd(ImplicitLocOpBuilder &b, bool pairs, Value a, Value x, Value acc) {
+  if (pairs) {
+    return tile::PairDotOp::create(b, acc, a, x);
+  }
+  return math::FmaOp::create(b, a, x, acc);
+}
 
 /// result[r, s] = sum over channels of a[r, c] * key[s, c].
 static void emitScores(TileEmitter &emitter, tile::MmaOp op, const PageOperand &keys, const Broadcasts &a,
@@ -99,7 +75,7 @@ static void emitScores(TileEmitter &emitter, tile::MmaOp op, const PageOperand &
       for (size_t e = 0; e < x[0].size(); ++e) {
         Value column = a.pairs ? unit : add(b, mul(b, unit, pack), indexOf(b, static_cast<int64_t>(e)));
         for (int64_t r = 0; r < block.rows; ++r) {
-          Value q = a.at(b, rowOf(b, block, r), column);
+          Value q = a.at(b, block.row(b, r), column);
           for (int64_t n = 0; n < block.laneBlocks; ++n) {
             Value &sum = next[r * block.laneBlocks + n];
             sum = multiplyAdd(b, a.pairs, q, x[n][e], sum);
@@ -112,7 +88,7 @@ static void emitScores(TileEmitter &emitter, tile::MmaOp op, const PageOperand &
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t n = 0; n < block.laneBlocks; ++n) {
         vector::StoreOp::create(b, sums[r * block.laneBlocks + n], result,
-                                ValueRange{rowOf(b, block, r), indexOf(b, (block.firstLaneBlock + n) * lanes)});
+                                ValueRange{block.row(b, r), indexOf(b, (block.firstLaneBlock + n) * lanes)});
       }
     }
   });
@@ -153,7 +129,7 @@ static void emitOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand &
         }
       }
       for (int64_t r = 0; r < block.rows; ++r) {
-        Value p = a.at(b, rowOf(b, block, r), column);
+        Value p = a.at(b, block.row(b, r), column);
         for (int64_t n = 0; n < block.laneBlocks; ++n) {
           Value &sum = next[r * block.laneBlocks + n];
           sum = multiplyAdd(b, a.pairs, p, x[n][e], sum);
@@ -167,7 +143,7 @@ static void emitOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand &
       b, emitter, rows, emitter.blocksOf(values.channels), [&](ImplicitLocOpBuilder &b, const RegisterBlock &block) {
         SmallVector<Value> sums;
         auto place = [&](ImplicitLocOpBuilder &b, int64_t r, int64_t n) {
-          return SmallVector<Value>{rowOf(b, block, r), indexOf(b, (block.firstLaneBlock + n) * lanes)};
+          return SmallVector<Value>{block.row(b, r), indexOf(b, (block.firstLaneBlock + n) * lanes)};
         };
         for (int64_t r = 0; r < block.rows; ++r) {
           for (int64_t n = 0; n < block.laneBlocks; ++n) {
@@ -206,6 +182,7 @@ LogicalResult TileEmitter::emitMma(tile::MmaOp op) {
   Builder b(op.getLoc(), op);
   const PageOperand &operand = operandOf(op.getB());
   Value plain = materialize(b, op.getA());
+  bool isCodes = operand.access == Access::Codes;
   Broadcasts a{operand.isPairs() ? pairsOf(op.getA()) : plain, operand.isPairs(), *this};
   if (op.getContract() == tile::Contract::Channels) {
     if (op.getAcc()) {
@@ -214,7 +191,12 @@ LogicalResult TileEmitter::emitMma(tile::MmaOp op) {
     VectorType type = op.getResult().getType();
     Value result = allocate({type.getDimSize(0), padded(type.getDimSize(1))}, b.getF32Type());
     setBuffer(op.getResult(), result);
-    emitScores(*this, op, operand, a, result);
+    if (isCodes) {
+      Value sums = groupSumsOf(op.getA(), operand.layout->format.getGroup());
+      emitCodeScores(*this, op, operand, plain, sums, result);
+    } else {
+      emitScores(*this, op, operand, a, result);
+    }
     return success();
   }
   if (!op.getAcc()) {
@@ -222,6 +204,10 @@ LogicalResult TileEmitter::emitMma(tile::MmaOp op) {
   }
   Value acc = materialize(b, op.getAcc());
   setBuffer(op.getResult(), acc);
-  emitOutput(*this, op, operand, a, acc);
+  if (isCodes) {
+    emitCodeOutput(*this, op, operand, plain, acc);
+  } else {
+    emitOutput(*this, op, operand, a, acc);
+  }
   return success();
 }

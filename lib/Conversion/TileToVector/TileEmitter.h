@@ -17,11 +17,21 @@
 
 namespace kvc {
 
+/// How a product reads a page operand.
+enum class Access {
+  Rows,    // from a copy that is unpacked slot by slot
+  Units,   // from a copy that is unpacked unit by unit, where many rows read it again and again
+  Pairs,   // in place: pairs of bf16 go into the dot instruction as they are
+  Numbers, // in place: f32 once a unit is loaded
+  Codes    // in place: codes are multiplied as they are; scales and zeros go into the other operand and the result
+};
+
 /// Slots of a cache as the operand of a product: how its units are reached.
 struct PageOperand {
   const CacheMemory *cache;
   const PlaneLayout *layout;
   tile::Part part;
+  Access access;
   mlir::Value memory; // pages or tails
   int64_t slots, channels;
   /// Coordinates in the cache; `slot` is null for selected slots. Only the first `count` slots exist.
@@ -29,17 +39,25 @@ struct PageOperand {
   /// Slots that surely lie side by side in one head block, from a multiple of it on.
   int64_t chunk;
 
-  /// Keys in their layout: byte offsets of the units and scales of each block of lanes.
+  /// Keys in their layout: byte offsets of the units and of the first scales of each block of lanes.
   llvm::SmallVector<mlir::Value> unitBase, scaleBase;
-  /// Per-channel scales of keys (memref<lane blocks x channels x f32>) and per-token scales of values (memref<slots *
-  /// groups x f32>), widened; null without.
+  /// Keys: bytes from each block of lanes to the same place of the next tile; empty when nothing is fetched ahead.
+  llvm::SmallVector<mlir::Value> ahead;
+  /// Widened to f32: per-channel scales of keys (memref<lane blocks x channels x f32>) and per-token scales of values
+  /// (memref<groups x padded slots x f32>); null without.
   mlir::Value wideScales, wideZeros;
   /// Unpacked copy: keys [channels x slots], values [slots x padded channels]; null when read in place.
   mlir::Value staged;
 
   bool isKey() const { return layout->plane == kvcache::Plane::K; }
-  /// Pairs of bf16 that go into the dot instruction as they are.
-  bool isPairs() const { return !staged && layout->pack == 2 && !layout->format.isInteger(); }
+  bool isPairs() const { return access == Access::Pairs; }
+  /// Pages lie anywhere in memory, so that a machine's own prefetcher stops at their ends. A copy is read often enough
+  /// to hide that.
+  bool fetchesAhead() const { return part == tile::Part::Pages && access != Access::Rows && access != Access::Units; }
+  /// Whether elements along `axis` share scales.
+  bool isGrouped(kvcache::Axis axis) const { return layout->format.isInteger() && layout->format.getAxis() == axis; }
+  /// Groups of channels of one slot.
+  int64_t channelGroups() const { return channels / layout->format.getGroup(); }
 };
 
 class TileEmitter {
@@ -86,12 +104,18 @@ public:
   void emitSoftmaxFinish(tile::SoftmaxFinishOp op);
 
   PageOperand &operandOf(mlir::Value value) { return operands.find(value)->second; }
+  /// An operand before anything is emitted for it.
+  PageOperand describeOperand(tile::OperandOp op) const;
+  /// Calls `visit` for the page operands that `tile` is multiplied with in place.
+  void forPartners(mlir::Value tile, llvm::function_ref<void(const PageOperand &)> visit) const;
   /// Whether some product wants `tile` as pairs of bf16.
   bool wantsPairs(mlir::Value tile);
   /// memref<rows x columns / 2 x i32>: two bf16 each; null when no product wants it.
   mlir::Value pairsOf(mlir::Value tile) const { return pairs.lookup(tile); }
   mlir::Value allocatePairs(mlir::Value tile);
   void storePairs(Builder &b, mlir::Value buffer, mlir::Value row, int64_t block, mlir::Value values);
+  /// memref<rows x groups x f32>: sums of a tile in memory over groups of columns, made where the tile is.
+  mlir::Value groupSumsOf(mlir::Value tile, int64_t group) const { return groupSums.lookup({tile, group}); }
 
   KernelContext &context;
   int64_t lanes;
@@ -100,6 +124,8 @@ private:
   llvm::LogicalResult emitBlock(mlir::Block &block);
   llvm::LogicalResult emitLoop(mlir::scf::ForOp loop);
   llvm::LogicalResult emitOp(mlir::Operation *op);
+  /// Makes what products with `tile`, which lies in memory, want to know of it beforehand.
+  void prepareFirstOperand(Builder &b, mlir::Value tile);
   void emitLoadRows(tile::LoadRowsOp op);
   void emitStoreRows(tile::StoreRowsOp op);
   void emitRowPositions(tile::RowPositionsOp op);
@@ -117,6 +143,7 @@ private:
 
   Builder entry;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers, pairs;
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> groupSums;
   llvm::DenseMap<mlir::Value, PageOperand> operands;
   llvm::SmallVector<mlir::Operation *> done;
 };

@@ -73,19 +73,32 @@ void TileEmitter::copyInto(Builder &b, Value tile, Value buffer) {
 }
 
 bool TileEmitter::wantsPairs(Value tile) {
-  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
-    auto mma = dyn_cast<tile::MmaOp>(user);
-    if (!mma || mma.getA() != tile) {
-      return false;
+  bool wants = false;
+  forPartners(tile, [&](const PageOperand &operand) { wants |= operand.isPairs(); });
+  return wants;
+}
+
+void TileEmitter::prepareFirstOperand(Builder &b, Value tile) {
+  forPartners(tile, [&](const PageOperand &operand) {
+    // Zeros of keys meet the sum of the query's channels in their group.
+    if (operand.access != Access::Codes || !operand.isKey() || !operand.isGrouped(kvcache::Axis::Token) ||
+        operand.layout->zeros < 0) {
+      return;
     }
-    auto operand = mma.getB().getDefiningOp<tile::OperandOp>();
-    if (!operand) {
-      return false;
+    int64_t group = operand.layout->format.getGroup(), rows = cast<VectorType>(tile.getType()).getDimSize(0);
+    Value &sums = groupSums[{tile, group}];
+    if (sums) {
+      return;
     }
-    const CacheMemory &cache = context.cache(operand.getCache());
-    const PlaneLayout &layout = operand.getPart() == tile::Part::Pages ? cache.layout.plane(operand.getPlane())
-                                                                       : cache.layout.tailPlane(operand.getPlane());
-    return layout.packed && layout.pack == 2 && !layout.format.isInteger();
+    sums = allocate({rows, operand.channelGroups()}, b.getF32Type());
+    VectorType columns = VectorType::get({group}, b.getF32Type());
+    forRows(b, rows, [&](Builder &b, Value row) {
+      for (int64_t g = 0; g < operand.channelGroups(); ++g) {
+        Value values = vector::LoadOp::create(b, columns, bufferOf(tile), ValueRange{row, indexOf(b, g * group)});
+        Value sum = vector::ReductionOp::create(b, vector::CombiningKind::ADD, values);
+        memref::StoreOp::create(b, sum, sums, ValueRange{row, indexOf(b, g)});
+      }
+    });
   });
 }
 
@@ -356,6 +369,7 @@ LogicalResult TileEmitter::emitOp(Operation *op) {
     Builder after(op->getLoc(), op->getContext());
     after.setInsertionPointAfter(op);
     materialize(after, result);
+    prepareFirstOperand(after, result);
   }
   return finished();
 }
@@ -429,6 +443,7 @@ void TileEmitter::emitLoadRows(tile::LoadRowsOp op) {
       });
     }
   });
+  prepareFirstOperand(b, op.getResult());
 }
 
 void TileEmitter::emitStoreRows(tile::StoreRowsOp op) {

@@ -30,12 +30,22 @@ static PlaneLayout layoutPlane(FormatAttr format, int64_t slots, int64_t granule
   const FormatRow *row = lookupFormat(layout.format.getName());
   layout.pack = row->codesPerUnit;
   layout.unitBytes = row->unitBytes;
+  const bool isKey = plane == Plane::K;
+  auto fits = [&](int64_t pack) {
+    return isKey ? slots % target.lanes == 0 && granule % target.lanes == 0 && layout.channels % pack == 0
+                 : slots % pack == 0 && granule % pack == 0;
+  };
   int64_t pack = row->kind == FormatRow::Kind::BF16 ? target.bf16Pairs : row->codesPerUnit;
+  if (row->kind == FormatRow::Kind::Integer) {
+    // A unit is as much of a lane's word as the dimensions, and groups along the summed one, allow.
+    const bool alongSum = layout.format.getAxis() == (isKey ? Axis::Token : Axis::Channel);
+    auto isWhole = [&](int64_t pack) { return fits(pack) && (!alongSum || layout.format.getGroup() % pack == 0); };
+    while (2 * pack * row->bits / 8 <= target.wordBytes && isWhole(2 * pack)) {
+      pack *= 2;
+    }
+  }
   // Teams read rows of 16-bit elements as they are: their matrix loads transpose.
-  layout.packed = target.team ? false
-                  : plane == Plane::K
-                      ? layout.slots % target.lanes == 0 && granule % target.lanes == 0 && layout.channels % pack == 0
-                      : layout.slots % pack == 0 && granule % pack == 0;
+  layout.packed = !target.team && fits(pack);
   if (layout.packed) {
     layout.pack = pack;
     layout.unitBytes = pack * layout.format.getBits() / 8;

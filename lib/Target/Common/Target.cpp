@@ -16,17 +16,17 @@ static constexpr TeamFacts sm100{32, 1024, 227 << 10, 228 << 10, 65536, 255, 148
 static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170, true, false};
 
 static constexpr Target targetTable[] = {
-    {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 1, 4, 2, 512 << 10},
-    {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", 16, 1, 8, 2, 1 << 20},
-    {"x86-64-v4-bf16", "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx512bf16,+avx512vnni,-prefer-256-bit", 16, 2, 8, 2,
-     1 << 20},
-    {"aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 4, 1, 8, 2, 512 << 10},
-    {"sm_80", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", 16, 1, 4, 4, 64 << 10, &sm80},
-    {"sm_86", "nvptx64-nvidia-cuda", "sm_86", "+ptx80", 16, 1, 4, 4, 64 << 10, &sm86},
-    {"sm_89", "nvptx64-nvidia-cuda", "sm_89", "+ptx81", 16, 1, 4, 4, 64 << 10, &sm89},
-    {"sm_90a", "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", 16, 1, 4, 4, 64 << 10, &sm90},
-    {"sm_100a", "nvptx64-nvidia-cuda", "sm_100a", "+ptx87", 16, 1, 4, 4, 64 << 10, &sm100},
-    {"sm_120", "nvptx64-nvidia-cuda", "sm_120", "+ptx87", 16, 1, 4, 4, 64 << 10, &sm120},
+    {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 1, 4, 4, 2, 512 << 10},
+    {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", 16, 1, 4, 8, 2, 1 << 20},
+    {"x86-64-v4-bf16", "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx512bf16,+avx512vnni,-prefer-256-bit", 16, 2, 4, 8,
+     2, 1 << 20},
+    {"aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 4, 1, 4, 8, 2, 512 << 10},
+    {"sm_80", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", 16, 1, 4, 4, 4, 64 << 10, &sm80},
+    {"sm_86", "nvptx64-nvidia-cuda", "sm_86", "+ptx80", 16, 1, 4, 4, 4, 64 << 10, &sm86},
+    {"sm_89", "nvptx64-nvidia-cuda", "sm_89", "+ptx81", 16, 1, 4, 4, 4, 64 << 10, &sm89},
+    {"sm_90a", "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", 16, 1, 4, 4, 4, 64 << 10, &sm90},
+    {"sm_100a", "nvptx64-nvidia-cuda", "sm_100a", "+ptx87", 16, 1, 4, 4, 4, 64 << 10, &sm100},
+    {"sm_120", "nvptx64-nvidia-cuda", "sm_120", "+ptx87", 16, 1, 4, 4, 4, 64 << 10, &sm120},
 };
 
 llvm::ArrayRef<Target> kvc::getTargets() { return targetTable; }
