@@ -84,11 +84,12 @@ class Tile_Attr<string name, string mnem, list<Trait> traits = []> : AttrDef<Til
 def Tile_ScheduleAttr : Tile_Attr<"Schedule", "schedule"> {
   let summary = "tile sizes of an attention kernel: one value, chosen by one function per target";
   let description = [{
-    `rows`: rows of a query tile (tokens times query heads of a group); `slots`: slots of a KV tile; `split`: slots of a span of a
-    work item in decode (fixed, so that results do not depend on what else is in the batch). Where a work item is run by a team of
-    warps: `warps`: how many, `stages`: KV tiles that staging memory holds.
+    `prefill_tokens`: tokens of a query tile, each with all query heads of its group (an entry with one row has a tile of its own);
+    `slots`: slots of a KV tile; `split`: slots of a span of a work item in decode (fixed, so that results do not depend on what
+    else is in the batch). Where a work item is run by a team of warps: `warps`: how many, `stages`: KV tiles that staging memory
+    holds.
   }];
-  let parameters = (ins "int64_t":$decode_rows, "int64_t":$prefill_tokens, "int64_t":$slots, "int64_t":$split,
+  let parameters = (ins "int64_t":$prefill_tokens, "int64_t":$slots, "int64_t":$split,
                         DefaultValuedParameter<"int64_t", "1">:$warps, DefaultValuedParameter<"int64_t", "1">:$stages);
   let assemblyFormat = "`<` struct(params) `>`";
 }

@@ -393,6 +393,22 @@ def Tile_LoadHeadsOp : Tile_Op<"load_heads", [MemoryEffects<[MemRead]>]> {
   let assemblyFormat = "$source `[` $head `]` `group` $group attr-dict `:` type($source) `->` type($result)";
 }
 
+def Tile_LoadMaskOp : Tile_Op<"load_mask", [MemoryEffects<[MemRead]>]> {
+  let summary = "what a mask of rows x columns says of the rows of a query tile and consecutive columns";
+  let description = [{
+    Element (m, s) is mask[row + m / group, column + s] where that column is one of the first `width` and the token one of the first
+    `count`, else 1. `column` may be negative: a mask over the newest slots has nothing to say of older ones.
+    ```mlir
+    %t = tile.load_mask %mask[%row, %column] count %n width %w group 4 : memref<?x?xi8> -> vector<64x64xi32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Index:$row, Index:$column, Index:$count, Index:$width, I64Attr:$group);
+  let results = (outs VectorOfRankAndType<[2], [I32]>:$result);
+  let assemblyFormat = [{
+    $source `[` $row `,` $column `]` `count` $count `width` $width `group` $group attr-dict `:` type($source) `->` type($result)
+  }];
+}
+
 def Tile_StoreSlotNumbersOp : Tile_Op<"store_slot_numbers", [MemoryEffects<[MemWrite]>]> {
   let summary = "writes one number for each slot of a tile";
   let description = [{

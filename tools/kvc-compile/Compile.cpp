@@ -5,6 +5,7 @@
 #include "kvc/Driver/Compile.h"
 #include "kvc/InitAll.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
@@ -55,6 +56,14 @@ bool kvc::runCompile(const CompileRun &run) {
   context.printOpOnDiagnostic(false);
   auto sources = std::make_shared<llvm::SourceMgr>();
   SourceMgrDiagnosticHandler handler(*sources, &context);
+  if (run.remarks) {
+    // Every kind of remark has a filter of its own.
+    remark::RemarkCategories categories{".*", ".*", ".*", ".*", ".*"};
+    if (failed(remark::enableOptimizationRemarks(context, nullptr, std::make_unique<remark::RemarkEmittingPolicyAll>(),
+                                                 categories, /*printAsEmitRemarks=*/true))) {
+      return fail("cannot set up remarks");
+    }
+  }
   OwningOpRef<ModuleOp> module;
   if (StringRef(run.file).ends_with(".gguf")) {
     Result<gguf::File> file = gguf::File::open(run.file);

@@ -15,6 +15,7 @@ struct CompileRun {
   std::string emit = "artifact";
   bool noCache = false;
   std::string reproducerFolder;
+  bool remarks = false;
   /// Storage of a model's caches, its method, and the folder of the kernels.
   LanguageModelOptions model;
 };

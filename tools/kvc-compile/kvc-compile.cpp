@@ -23,6 +23,7 @@ int main(int argc, char **argv) {
   app.add_option("--reproducer-folder", run.reproducerFolder,
                  "where a failing pass leaves a file for kvc-opt --run-reproducer (default: the folder for temporary "
                  "files; 'none': no file is left)");
+  app.add_flag("--remarks", run.remarks, "say on standard error what was picked for each kernel, and why");
   app.add_option("--kv", run.model.kv, "storage of a model's (.gguf) keys and values, as of kvc-run generate");
   app.add_option("--page-size", run.model.page, "slots of a page of a model's caches (default: 16, for kivi-* 32)")
       ->check(CLI::Range(1, 256));

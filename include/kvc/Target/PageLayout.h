@@ -21,6 +21,8 @@
 #include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "kvc/Target/Target.h"
 
+#include <string>
+
 namespace kvc {
 
 /// Where the codes, scales and zeros of one of K and V lie in a head block. Offsets and sizes in bytes.
@@ -89,6 +91,8 @@ struct PageLayout {
 };
 
 PageLayout computePageLayout(kvcache::CacheType type, const Target &target);
+/// Why the pages of a cache hold K or V in plain rows; empty when they are packed.
+std::string whyPlainRows(kvcache::CacheType type, kvcache::Plane plane, const Target &target);
 
 } // namespace kvc
 

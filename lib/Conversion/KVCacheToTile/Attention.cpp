@@ -8,12 +8,15 @@
 #include "AttentionKernel.h"
 #include "Lowerings.h"
 
+#include "kvc/Target/PageLayout.h"
 #include "kvc/Target/Schedule.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -112,6 +115,7 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
       low = maximum(b, low, block);
     }
   }
+  k.enterTree(segment, length);
   Value selection = k.selections[segment];
   if (selection && cast<SelectionType>(selection.getType()).getUnit() == Unit::Token) {
     // It lists slots of the tail too.
@@ -179,8 +183,9 @@ static void emitDecode(AttentionKernel &k, const Outputs &outputs, Value row, Va
   for (Value cache : k.caches) {
     longest = maximum(b, longest, tile::CounterOp::create(b, tile::Counter::Length, cache, k.sequence, k.head));
   }
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, unit, createIndex(b, 0));
-  Value hasWork = arith::OrIOp::create(b, isFirst, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, longest));
+  // A row over empty caches has a result too: that of its first span.
+  Value used = maximum(b, longest, createIndex(b, 1));
+  Value hasWork = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, used);
   auto work = scf::IfOp::create(b, hasWork, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(work.thenBlock());
@@ -301,11 +306,39 @@ static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value
   }
 }
 
+/// Says which tile sizes were picked and why, and where a page cannot hold what its format asks for.
+static void remarkSchedule(AttentionOp op, tile::ScheduleAttr schedule, int64_t group) {
+  auto options = [](StringRef name) { return remark::RemarkOpts::name(name).category("attention"); };
+  StringRef why = op->hasAttr("tile.schedule") ? "given by the operation"
+                                               : "a query tile of about 64 rows pays for unpacking a tile of slots";
+  remark::passed(op.getLoc(), options("schedule"))
+      << llvm::formatv("query tiles of {0} tokens x {1} heads, tiles of {2} slots, decode spans of {3} slots: {4}",
+                       schedule.getPrefillTokens(), group, schedule.getSlots(), schedule.getSplit(), why)
+             .str();
+  const Target *target = getTargetOf(op);
+  if (!target) {
+    return;
+  }
+  for (Value cache : op.getCaches()) {
+    auto type = cast<CacheType>(cache.getType());
+    for (Plane plane : {Plane::K, Plane::V}) {
+      std::string reason = whyPlainRows(type, plane, *target);
+      if (!reason.empty()) {
+        remark::missed(op.getLoc(), options("layout"))
+            << (stringifyPlane(plane) + " in plain rows, unpacked slot by slot: " + reason).str();
+      }
+    }
+  }
+}
+
 FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder &host) {
   auto queryType = cast<RankedTensorType>(op.getQuery().getType());
   auto cacheType = cast<CacheType>(op.getCaches()[0].getType());
-  if (op.getTreeMask()) {
-    return op.emitOpError() << "has no lowering of tree masks yet";
+  if (op.getTreeMask() && op.getSelectionOf(op.getCaches().size() - 1)) {
+    auto selection = cast<SelectionType>(op.getSelectionOf(op.getCaches().size() - 1).getType());
+    if (selection.getUnit() == Unit::Token) {
+      return op.emitOpError() << "has no lowering of a tree mask over selected tokens yet: select pages";
+    }
   }
   int64_t kvHeads = cacheType.getHeads(), group = queryType.getDimSize(1) / kvHeads, vDim = cacheType.getVDim();
   SmallVector<Value> caches(op.getCaches()), selections;
@@ -317,6 +350,7 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   if (!schedule) {
     schedule = chooseSchedule({group, cacheType}, getTargetOf(op));
   }
+  remarkSchedule(op, schedule, group);
 
   // Sizes: units of work per entry and KV head, in decode spans or prefill tiles, whichever are more.
   Value batch = op.getBatch();
@@ -353,6 +387,9 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   if (op.getSinkLogits()) {
     inputs.push_back(op.getSinkLogits());
   }
+  if (op.getTreeMask()) {
+    inputs.push_back(op.getTreeMask());
+  }
   llvm::append_range(inputs, variableCaptures(op));
   SmallVector<Value> outs{out, partialOut, partialLse};
   if (lse) {
@@ -362,9 +399,9 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   KernelBuilder kernel(host, "attention", inputs, outs);
   ImplicitLocOpBuilder &b = kernel.body;
   kernel.function->setAttr("tile.schedule", schedule);
-  AttentionKernel k{
-      op, kernel, schedule, group, kvHeads, cacheType.getKDim(), vDim, kernel.input(0), kernel.input(1), {}, {}, {},
-      {}, {},     {},       {},    {}};
+  AttentionKernel k{op, kernel, schedule, group, kvHeads, cacheType.getKDim(), vDim};
+  k.query = kernel.input(0);
+  k.batch = kernel.input(1);
   unsigned next = 2;
   for (unsigned i = 0; i < caches.size(); ++i) {
     k.caches.push_back(kernel.input(next++));
@@ -374,6 +411,9 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   }
   if (op.getSinkLogits()) {
     k.sinkLogits = kernel.input(next++);
+  }
+  if (op.getTreeMask()) {
+    k.treeMask = kernel.input(next++);
   }
   k.takeCaptures(next);
   Outputs outputs{kernel.output(0), lse ? kernel.output(3) : Value(), kernel.output(1), kernel.output(2)};
@@ -387,6 +427,7 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   k.sequence = tile::SequenceOp::create(b, k.batch, k.entry);
   auto range = tile::QueryRangeOp::create(b, k.batch, k.entry);
   Value rowCount = arith::SubIOp::create(b, range.getEnd(), range.getBegin());
+  k.entryRows = rowCount;
   auto isDecode = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rowCount, createIndex(b, 1)),
                                     /*withElseRegion=*/true);
   {

@@ -36,17 +36,25 @@ Value kvc::everywhere(ImplicitLocOpBuilder &b, Value scalar, ArrayRef<int64_t> s
   return vector::BroadcastOp::create(b, VectorType::get(shape, scalar.getType()), scalar);
 }
 
-/// Which slots of a tile the rows see, apart from the score: in use, and not masked by position.
-static Value visibility(AttentionKernel &k, const QueryTile &q, Value slotPositions, Value count, int64_t slots) {
+Value kvc::visibleSlots(AttentionKernel &k, const QueryTile &q, const SlotTile &tile, Value slotPositions) {
   ImplicitLocOpBuilder &b = k.b();
+  int64_t slots = tile.slots;
   SmallVector<int32_t> numbers(slots);
   std::iota(numbers.begin(), numbers.end(), 0);
   auto words = VectorType::get({slots}, b.getI32Type());
   Value number = arith::ConstantOp::create(b, DenseElementsAttr::get(words, ArrayRef<int32_t>(numbers)));
-  Value limit = everywhere(b, arith::IndexCastOp::create(b, b.getI32Type(), count), {slots});
+  Value limit = everywhere(b, arith::IndexCastOp::create(b, b.getI32Type(), tile.count), {slots});
   Value used = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number, limit);
   Value visible = alongRows(b, used, q.rows);
   auto both = [&](Value condition) { visible = arith::AndIOp::create(b, visible, condition); };
+  auto constant = [&](int64_t value) {
+    return everywhere(b, arith::ConstantOp::create(b, b.getI32IntegerAttr(value)), {q.rows, slots});
+  };
+  if (k.treeShift) {
+    Value mask = tile::LoadMaskOp::create(b, VectorType::get({q.rows, slots}, b.getI32Type()), k.treeMask, q.row,
+                                          createAdd(b, tile.first, k.treeShift), q.count, k.entryRows, k.group);
+    both(arith::CmpIOp::create(b, arith::CmpIPredicate::ne, mask, constant(0)));
+  }
   if (!k.op.getCausal() && !k.op.getWindowAttr()) {
     return visible;
   }
@@ -55,9 +63,6 @@ static Value visibility(AttentionKernel &k, const QueryTile &q, Value slotPositi
     both(arith::CmpIOp::create(b, arith::CmpIPredicate::sle, slot, row));
   }
   if (Attribute window = k.op.getWindowAttr()) {
-    auto constant = [&](int64_t value) {
-      return everywhere(b, arith::ConstantOp::create(b, b.getI32IntegerAttr(value)), {q.rows, slots});
-    };
     Value distance = arith::SubIOp::create(b, row, slot);
     Value near = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, distance, constant(getInt(window)));
     if (int64_t sinks = getIntOr(k.op.getSinksAttr(), 0)) {
@@ -69,10 +74,17 @@ static Value visibility(AttentionKernel &k, const QueryTile &q, Value slotPositi
   return visible;
 }
 
+void AttentionKernel::enterTree(unsigned i, Value length) {
+  // The newest slots of the last segment are the rows of this step.
+  treeShift = treeMask && i + 1 == caches.size() ? arith::SubIOp::create(b(), entryRows, length).getResult() : Value();
+}
+
 QueryTile kvc::loadQueryTile(AttentionKernel &k, Value row, Value count, int64_t tokens) {
   ImplicitLocOpBuilder &b = k.b();
   QueryTile q;
   q.rows = tokens * k.group;
+  q.row = row;
+  q.count = count;
   VectorType type = tileType(b, {q.rows, k.kDim});
   q.values = tile::LoadRowsOp::create(b, type, k.query, row, k.queryHead, count, k.group);
   // Without a score region the scale and the change to base 2 go into the query.
@@ -134,5 +146,5 @@ ScoredTile kvc::scoreTile(AttentionKernel &k, const QueryTile &q, const SlotTile
     scores = inlineScoreRegion(b, k.op.getScore(), region);
     scores = arith::MulFOp::create(b, scores, splat(b, type, log2e));
   }
-  return {scores, visibility(k, q, positions, tile.count, tile.slots)};
+  return {scores, visibleSlots(k, q, tile, positions)};
 }

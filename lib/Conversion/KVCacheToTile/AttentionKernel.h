@@ -14,15 +14,19 @@ struct AttentionKernel {
   KernelBuilder &kernel;
   tile::ScheduleAttr schedule;
   int64_t group, kvHeads, kDim, vDim;
-  mlir::Value query, batch, sinkLogits;
-  llvm::SmallVector<mlir::Value> caches, captures;
+  mlir::Value query{}, batch{}, sinkLogits{}, treeMask{};
+  llvm::SmallVector<mlir::Value> caches{}, captures{};
   /// One per cache; null where all of it is attended to.
-  llvm::SmallVector<mlir::Value> selections;
+  llvm::SmallVector<mlir::Value> selections{};
 
-  // Coordinates of the work item.
-  mlir::Value entry, head, queryHead, sequence;
+  // Coordinates of the work item, and rows of its entry.
+  mlir::Value entry{}, head{}, queryHead{}, sequence{}, entryRows{};
+  /// While a segment is entered that a tree mask restricts: what to add to a slot to get its row of the entry.
+  mlir::Value treeShift{};
 
   mlir::ImplicitLocOpBuilder &b() { return kernel.body; }
+  /// Sets `treeShift` for segment `i`, whose table has `length` slots.
+  void enterTree(unsigned i, mlir::Value length);
   /// Sets `captures`: constants are made anew in the kernel, the others are its inputs from number `input` on.
   void takeCaptures(unsigned input);
 };
@@ -33,6 +37,7 @@ llvm::SmallVector<mlir::Value> variableCaptures(kvcache::AttentionOp op);
 /// A query tile: its rows and what masks need to know of them.
 struct QueryTile {
   int64_t rows;
+  mlir::Value row, count;  // first row in the batch, tokens
   mlir::Value values;      // vector<rows x kDim>
   mlir::Value positions;   // vector<rows x i32>; null when no mask and no score region looks at positions
   mlir::Value first, last; // positions of the first and last token, index
@@ -59,6 +64,9 @@ struct SlotTile {
   mlir::Value positions(AttentionKernel &k) const;
 };
 ScoredTile scoreTile(AttentionKernel &k, const QueryTile &q, const SlotTile &tile);
+/// Which slots of a tile the rows see, apart from the score: in use, and not masked. `positions` are those of the slots
+/// (null when no mask looks at them).
+mlir::Value visibleSlots(AttentionKernel &k, const QueryTile &q, const SlotTile &tile, mlir::Value positions);
 
 /// vector<...xf32> of one value.
 mlir::Value splat(mlir::ImplicitLocOpBuilder &b, mlir::VectorType type, double value);

@@ -1,4 +1,5 @@
 //===- LinearToVector.cpp - Linear layers and linalg of kernels -----------===//
+#include "../Utils/Kernels.h"
 #include "Lowerings.h"
 
 #include "kvc/Conversion/Passes.h"
@@ -20,17 +21,8 @@ using namespace kvc;
 namespace {
 struct ConvertLinearToVectorPass : kvc::impl::ConvertLinearToVectorPassBase<ConvertLinearToVectorPass> {
   void runOnOperation() override {
-    const Target *target = getTargetOf(getOperation());
-    if (!target) {
-      getOperation().emitError() << "expects the attribute " << tile::TileDialect::targetAttr
-                                 << " of a known target, but got "
-                                 << getOperation()->getAttr(tile::TileDialect::targetAttr);
-      return signalPassFailure();
-    }
-    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
-      if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lowerKernel(kernel, *target))) {
-        return signalPassFailure();
-      }
+    if (failed(forEachKernel(getOperation(), lowerKernel))) {
+      signalPassFailure();
     }
   }
 

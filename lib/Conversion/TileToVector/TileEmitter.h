@@ -130,6 +130,7 @@ private:
   void emitStoreRows(tile::StoreRowsOp op);
   void emitRowPositions(tile::RowPositionsOp op);
   void emitLoadHeads(tile::LoadHeadsOp op);
+  void emitLoadMask(tile::LoadMaskOp op);
   void emitSlotPositions(tile::SlotPositionsOp op);
   void emitGatherPositions(tile::GatherPositionsOp op);
   void emitStoreSlotNumbers(tile::StoreSlotNumbersOp op);

@@ -1,4 +1,5 @@
 //===- TileToVector.cpp - Kernels become loops over vectors ---------------===//
+#include "../Utils/Kernels.h"
 #include "KernelContext.h"
 
 #include "kvc/Conversion/Passes.h"
@@ -18,24 +19,15 @@ using namespace kvc;
 namespace {
 struct ConvertTileToVectorPass : kvc::impl::ConvertTileToVectorPassBase<ConvertTileToVectorPass> {
   void runOnOperation() override {
-    const Target *target = getTargetOf(getOperation());
-    if (!target) {
-      getOperation().emitError() << "expects the attribute " << tile::TileDialect::targetAttr
-                                 << " of a known target, but got "
-                                 << getOperation()->getAttr(tile::TileDialect::targetAttr);
-      return signalPassFailure();
-    }
-    if (target->team) {
-      return; // kvc-convert-tile-to-gpu
-    }
-    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
-      if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lowerKernel(kernel, *target))) {
-        return signalPassFailure();
-      }
+    if (failed(forEachKernel(getOperation(), lowerKernel))) {
+      signalPassFailure();
     }
   }
 
   static LogicalResult lowerKernel(func::FuncOp kernel, const Target &target) {
+    if (target.team) {
+      return success(); // kvc-convert-tile-to-gpu
+    }
     KernelContext context(kernel, target);
     if (failed(lowerTiles(context))) {
       return failure();

@@ -328,6 +328,9 @@ LogicalResult TileEmitter::emitOp(Operation *op) {
   if (auto heads = dyn_cast<tile::LoadHeadsOp>(op)) {
     return emitLoadHeads(heads), finished();
   }
+  if (auto mask = dyn_cast<tile::LoadMaskOp>(op)) {
+    return emitLoadMask(mask), finished();
+  }
   if (auto store = dyn_cast<tile::StoreSlotNumbersOp>(op)) {
     return emitStoreSlotNumbers(store), finished();
   }
@@ -498,6 +501,37 @@ void TileEmitter::emitLoadHeads(tile::LoadHeadsOp op) {
     forRows(b, group, [&](Builder &b, Value g) {
       Value number = memref::LoadOp::create(b, op.getSource(), ValueRange{add(b, op.getHead(), g)});
       memref::StoreOp::create(b, number, buffer, ValueRange{add(b, mul(b, token, group), g)});
+    });
+  });
+}
+
+void TileEmitter::emitLoadMask(tile::LoadMaskOp op) {
+  Builder b(op.getLoc(), op);
+  VectorType type = op.getResult().getType();
+  int64_t rows = type.getDimSize(0), slots = type.getDimSize(1), group = op.getGroup();
+  Value buffer = allocateTile(type);
+  setBuffer(op.getResult(), buffer);
+  Value one = arith::ConstantOp::create(b, b.getI32IntegerAttr(1)), none = indexOf(b, 0);
+  Value ones = vector::BroadcastOp::create(b, laneType(b.getI32Type()), one);
+  forRows(b, rows, [&](Builder &b, Value row) {
+    for (int64_t block = 0; block < blocksOf(slots); ++block) {
+      vector::StoreOp::create(b, ones, buffer, ValueRange{row, indexOf(b, block * lanes)});
+    }
+  });
+  // Slots of the tile that have a column.
+  auto clamp = [&](Value x) {
+    return arith::MinSIOp::create(b, arith::MaxSIOp::create(b, x, none), indexOf(b, slots)).getResult();
+  };
+  Value begin = clamp(arith::SubIOp::create(b, none, op.getColumn()));
+  Value end = clamp(arith::SubIOp::create(b, op.getWidth(), op.getColumn()));
+  forRange(b, none, op.getCount(), 1, [&](Builder &b, Value token) {
+    forRange(b, begin, end, 1, [&](Builder &b, Value slot) {
+      Value bit = memref::LoadOp::create(b, op.getSource(),
+                                         ValueRange{add(b, op.getRow(), token), add(b, op.getColumn(), slot)});
+      Value word = arith::ExtUIOp::create(b, b.getI32Type(), bit);
+      forRows(b, group, [&](Builder &b, Value g) {
+        memref::StoreOp::create(b, word, buffer, ValueRange{add(b, mul(b, token, group), g), slot});
+      });
     });
   });
 }

@@ -1,6 +1,7 @@
 //===- PageLayout.cpp - What lies where inside a page ---------------------===//
 #include "kvc/Target/PageLayout.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace kvc;
@@ -101,4 +102,20 @@ PageLayout kvc::computePageLayout(CacheType type, const Target &target) {
     layout.tailSlotPayloadBytes = (type.getKDim() + type.getVDim()) * tail.getBits() / 8 * layout.headsPerPage;
   }
   return layout;
+}
+
+std::string kvc::whyPlainRows(CacheType type, Plane plane, const Target &target) {
+  const PlaneLayout &layout = computePageLayout(type, target).plane(plane);
+  // Teams want rows: no page is packed for them.
+  if (layout.packed || target.team) {
+    return "";
+  }
+  auto unfilled = [](int64_t count, const char *what, int64_t of, const char *whole) {
+    return llvm::formatv("{0} {1} do not fill {2} of {3}", count, what, whole, of).str();
+  };
+  if (plane == Plane::K && layout.slots % target.lanes) {
+    return unfilled(layout.slots, "slots of a page", target.lanes, "blocks of lanes");
+  }
+  return plane == Plane::K ? unfilled(layout.channels, "channels", layout.pack, "units")
+                           : unfilled(layout.slots, "slots of a page", layout.pack, "units");
 }

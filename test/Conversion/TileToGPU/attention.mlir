@@ -4,7 +4,7 @@
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
 
 // CHECK-LABEL: func.func private @attention(
-// CHECK-SAME: tile.schedule = #tile.schedule<decode_rows = 4, prefill_tokens = 16, slots = 64, split = 1024, warps = 4, stages = 2>
+// CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 16, slots = 64, split = 1024, warps = 4, stages = 2>
 // CHECK-SAME: tile.staging = 32768 : i64, tile.team = 128 : i64
 // Decode: 16 rows, every warp 16 of the 64 slots.
 // CHECK: gpu.barrier

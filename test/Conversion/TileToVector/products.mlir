@@ -27,11 +27,20 @@ func.func private @pairs(%q: memref<?x4x64xf32>, %c: !kvcache.cache<heads = 1, d
   return
 }
 
-// Two 4-bit codes of neighbouring channels are unpacked from a byte, scaled, and multiplied in f32.
+// Eight 4-bit codes of neighbouring channels fill the word of a lane. They are multiplied as they are: the scale meets the
+// sum over a group of channels, the zero the sum of the query over it. The next tile's units are fetched meanwhile.
 // CHECK-LABEL: func.func private @codes
-// CHECK: vector.load %{{.*}} : memref<?xi8>, vector<16xi8>
+// CHECK: vector.reduction <add>
+// CHECK: scf.for
+// CHECK: %[[DOT:.*]] = scf.for {{.*}} -> (vector<16xf32>)
+// CHECK: memref.prefetch
+// CHECK: vector.load %{{.*}} : memref<?xi8>, vector<64xi8>
 // CHECK: arith.andi
+// CHECK-NOT: arith.mulf
 // CHECK: math.fma
+// CHECK: scf.yield
+// CHECK: arith.extf %{{.*}} : vector<16xf16> to vector<16xf32>
+// CHECK: math.fma %{{.*}}, %[[DOT]],
 func.func private @codes(%q: memref<?x1x64xf32>, %c: !kvcache.cache<heads = 1, dim = 64, page = 16, k = int4, v = f32>, %out: memref<?x1x16xf32>, %item: index) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

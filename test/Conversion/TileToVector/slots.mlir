@@ -19,13 +19,14 @@ module attributes {tile.target = "TARGET"} {
     return
   }
 
-  // A value shares its bytes with the neighbouring slot.
+  // A value shares its words with the neighbouring slots.
   // CHECK-LABEL: func.func @store_value
   // CHECK: vector.reduction <minimumf>
   // CHECK: math.roundeven
-  // CHECK: %[[OLD:.*]] = vector.load {{.*}} : memref<?xi8>, vector<8xi8>
+  // CHECK: %[[RAW:.*]] = vector.load {{.*}} : memref<?xi8>, vector<32xi8>
+  // CHECK: %[[OLD:.*]] = vector.bitcast %[[RAW]] : vector<32xi8> to vector<8xi32>
   // CHECK: arith.andi %[[OLD]]
-  // CHECK: vector.store {{.*}} : memref<?xi8>, vector<8xi8>
+  // CHECK: vector.store {{.*}} : memref<?xi8>, vector<32xi8>
   func.func @store_value(%c: !packed, %x: memref<8xf32>, %s: index) attributes {tile.kernel} {
     %zero = arith.constant 0 : index
     %v = vector.load %x[%zero] : memref<8xf32>, vector<8xf32>
