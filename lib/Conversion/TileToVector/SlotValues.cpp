@@ -8,6 +8,9 @@
 #include "Ix.h"
 #include "KernelContext.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <numeric>
@@ -83,6 +86,8 @@ private:
   SmallVector<Value> deinterleave(Value values, int64_t ways) const;
   /// A row's units when they do not lie side by side: `count` units from (slot, channel) on.
   bool strided() const { return layout.packed && layout.plane == Plane::K; }
+  /// `count` units that lie `lanes` apart, side by side.
+  Value gatherUnits(Ix unit, int64_t count) const;
   int64_t unitsFor(int64_t channels) const { return llvm::divideCeil(channels, layout.pack); }
 
   Value scaled(Value codes, Value channel) const;
@@ -194,6 +199,26 @@ Value SlotAccess::encoded(Value values, Value channel) const {
   return concat(codes);
 }
 
+/// Through memory: a chain of insertions as long as a wide row takes the optimiser minutes.
+Value SlotAccess::gatherUnits(Ix unit, int64_t count) const {
+  Operation *around = b.getInsertionBlock()->getParentOp();
+  while (!isa<func::FuncOp>(around)) {
+    around = around->getParentOp();
+  }
+  auto entry = OpBuilder::atBlockBegin(&cast<func::FuncOp>(around).front());
+  Value buffer =
+      memref::AllocaOp::create(entry, b.getLoc(), MemRefType::get({count}, unitType()), entry.getI64IntegerAttr(64));
+  auto loop = scf::ForOp::create(b, at(0).get(), at(count).get(), at(1).get());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Ix u(b, loop.getInductionVar());
+    Value one = vector::ExtractOp::create(b, loadUnits(unit + u * layout.lanes, 1), ArrayRef<int64_t>{0});
+    memref::StoreOp::create(b, one, buffer, u.get());
+  }
+  return vector::LoadOp::create(b, VectorType::get({count}, unitType()), buffer, at(0).get());
+}
+
 Value SlotAccess::loadRow(Value channel, int64_t count) const {
   Ix first(b, channel);
   Ix unit = layout.unitOf(slot, first);
@@ -204,10 +229,7 @@ Value SlotAccess::loadRow(Value channel, int64_t count) const {
   int64_t units = unitsFor(count);
   Value raw;
   if (strided()) {
-    raw = zeros(VectorType::get({units}, unitType()));
-    for (int64_t u = 0; u < units; ++u) {
-      raw = vector::InsertStridedSliceOp::create(b, loadUnits(unit + u * layout.lanes, 1), raw, u, 1);
-    }
+    raw = gatherUnits(unit, units);
   } else {
     raw = loadUnits(unit, units);
   }
