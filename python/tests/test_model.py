@@ -30,7 +30,7 @@ def test_generate(model):
     assert facts["layers"] == 30 and facts["vocabulary"] == 49152
 
 
-def test_refusals(model, tmp_path):
+def test_refusals(model, model_path, tmp_path):
     with pytest.raises(ValueError, match="expects a prompt of at least one token"):
         model.generate([], 1)
     with pytest.raises(kvc.Error, match="expects token ids of 0 to 49151"):
@@ -43,7 +43,7 @@ def test_refusals(model, tmp_path):
         with pytest.raises(kvc.Error, match=path.name):
             kvc.Model.from_gguf(path)
     with pytest.raises(kvc.Error, match="expects f16, bf16"):
-        kvc.Model.from_gguf(bad, kv="f15")
+        kvc.Model.from_gguf(model_path, kv="f15")
 
 
 def test_method(model_path):
