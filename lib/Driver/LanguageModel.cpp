@@ -35,8 +35,7 @@ Result<std::string> kvc::cacheFields(std::string_view spelling, int64_t page) {
     StringRef format = kv.drop_front(5);
     // Values of an f16 tail would be rounded before they are quantised: perplexity of int4 is then off by 0.17 %.
     fields = ("k = " + format + "<axis = channel>, v = " + format + ", residual = 128, tail = f32").str();
-  } else if (kv.starts_with("K=") && kv.contains(",V=")) {
-    auto [k, v] = kv.drop_front(2).split(",V=");
+  } else if (auto [k, v] = kv.split(",V="); k.consume_front("K=") && !k.trim().empty() && !v.trim().empty()) {
     fields = ("k = " + k + ", v = " + v).str();
   } else {
     return invalid("expects f16, bf16, f32, int8, int4, int2, kivi-int4, kivi-int2 or K=FORMAT,V=FORMAT for the KV "
@@ -51,6 +50,21 @@ double kvc::effectiveBits(const ModelFacts &facts, double bytes, double slots) {
   return elements ? 8 * bytes / elements : 0;
 }
 
+/// `file:line:column: ` of a line that somebody wrote (a method's); empty for a place in a model file.
+static std::string placeOf(mlir::Location location) {
+  std::string place;
+  location->walk([&](mlir::Location part) {
+    auto file = llvm::dyn_cast<mlir::FileLineColLoc>(part);
+    if (file && file.getLine() > 0) {
+      place =
+          (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn()) + ": ").str();
+      return mlir::WalkResult::interrupt();
+    }
+    return mlir::WalkResult::advance();
+  });
+  return place;
+}
+
 namespace {
 /// Collects what the compiler says.
 class Diagnostics {
@@ -58,7 +72,7 @@ public:
   explicit Diagnostics(mlir::MLIRContext *context)
       : handler(context, [this](mlir::Diagnostic &diagnostic) {
           if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
-            text += (text.empty() ? "" : "\n") + diagnostic.str();
+            text += (text.empty() ? "" : "\n") + placeOf(diagnostic.getLocation()) + diagnostic.str();
           }
         }) {}
   Status status(StatusCode code) const { return Status(code, text.empty() ? "the compiler failed" : text); }

@@ -53,6 +53,7 @@ void kvc::buildKVCacheStage(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 void kvc::buildTileStage(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createCheckSizesPass());
   pm.addPass(createFormDispatchesPass());
   pm.addPass(createConvertKVCacheToTilePass());
   pm.addPass(createCanonicalizerPass());

@@ -54,6 +54,7 @@ bool noSite(Type type) { return !isa<kvcache::SiteType>(type); }
 constexpr StringRef kvcacheDialects[] = {"func", "kvcache", "tile", "linalg", "tensor", "arith", "math", "affine"};
 constexpr StringRef planDialects[] = {"arith"};
 constexpr StringRef planOperations[] = {"func.func",
+                                        "cf.assert",
                                         "func.return",
                                         "tile.dispatch",
                                         "tile.reserve",

@@ -1,5 +1,6 @@
 //===- Npy.cpp - NumPy array files ----------------------------------------===//
 #include "kvc/Support/Npy.h"
+#include "kvc/Support/Output.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
@@ -174,7 +175,7 @@ Expected<NpyArray> kvc::readNpy(StringRef path) {
   return array;
 }
 
-Error kvc::writeNpy(StringRef path, const NpyArray &array) {
+std::string kvc::formatNpy(const NpyArray &array) {
   std::string header;
   raw_string_ostream os(header);
   os << "{'descr': '" << (array.itemBytes == 1 ? '|' : '<') << array.kind << array.itemBytes
@@ -186,10 +187,14 @@ Error kvc::writeNpy(StringRef path, const NpyArray &array) {
   const size_t prefix = magic.size() + 4;
   header.append(alignTo(prefix + header.size() + 1, dataAlignment) - prefix - header.size() - 1, ' ');
   header.push_back('\n');
-  return writeToOutput(path, [&](raw_ostream &out) -> Error {
-    const auto length = static_cast<uint16_t>(header.size());
-    out << magic << '\x01' << '\0' << char(length & 255) << char(length >> 8) << header;
-    out.write(array.bytes.data(), array.bytes.size());
-    return Error::success();
-  });
+  const auto length = static_cast<uint16_t>(header.size());
+  std::string bytes = magic.str();
+  bytes.append({'\x01', '\0', char(length & 255), char(length >> 8)});
+  bytes.append(header);
+  bytes.append(array.bytes.data(), array.bytes.size());
+  return bytes;
+}
+
+Error kvc::writeNpy(StringRef path, const NpyArray &array) {
+  return writeOutputs({Output{path.str(), formatNpy(array)}});
 }

@@ -4,14 +4,13 @@
 #include "gguf/File.h"
 #include "kvc/Driver/Compile.h"
 #include "kvc/InitAll.h"
+#include "kvc/Support/Output.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace mlir;
@@ -125,23 +124,8 @@ bool kvc::runCompile(const CompileRun &run) {
     bytes = std::move(*text);
   }
 
-  // Written beside and renamed, so that no half-written file is left.
-  if (output == "-") {
-    llvm::outs() << bytes;
-    llvm::outs().flush();
-    if (llvm::outs().has_error()) {
-      std::string message = llvm::outs().error().message();
-      llvm::outs().clear_error();
-      return fail("cannot write standard output: " + message);
-    }
-    return true;
-  }
-  llvm::Error error = llvm::writeToOutput(output, [&](llvm::raw_ostream &os) {
-    os << bytes;
-    return llvm::Error::success();
-  });
-  if (error) {
-    return fail("cannot write '" + output + "': " + llvm::toString(std::move(error)));
+  if (llvm::Error error = writeOutputs({Output{output, std::move(bytes)}})) {
+    return fail(llvm::toString(std::move(error)));
   }
   return true;
 }

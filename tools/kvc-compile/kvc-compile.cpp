@@ -1,7 +1,6 @@
 //===- kvc-compile.cpp - Modules to artifacts -----------------------------===//
+#include "../CommandLine.h"
 #include "Compile.h"
-
-#include <CLI/CLI.hpp>
 
 int main(int argc, char **argv) {
   CLI::App app{"Compiles a module (.mlir, text or bytecode) to an artifact (.kvca) that the kvc runtime runs.\n"
@@ -30,6 +29,8 @@ int main(int argc, char **argv) {
   app.add_option("--method", run.model.method, "KV method of a model: a name, or a file (.mlir)")
       ->capture_default_str();
   app.add_option("--method-arg", run.model.methodArgs, "value of a parameter of the method, k=v")->take_all();
-  CLI11_PARSE(app, argc, argv);
+  if (std::optional<int> status = kvc::parseCommandLine(app, argc, argv)) {
+    return *status;
+  }
   return kvc::runCompile(run) ? 0 : 1;
 }

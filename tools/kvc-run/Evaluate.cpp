@@ -102,6 +102,12 @@ static Status perplexity(const PerplexityRun &run) {
 
 static Status logits(const LogitsRun &run) {
   KVC_ASSIGN_OR_RETURN(std::vector<int32_t> ids, readIds(run.idsFile));
+  if (ids.empty()) {
+    return invalid(run.idsFile + ": expects at least one token id, but got none");
+  }
+  if (run.positions.empty()) {
+    return invalid("expects at least one position, but got none");
+  }
   for (int64_t position : run.positions) {
     if (position < 0 || position >= int64_t(ids.size())) {
       return invalid("expects positions of 0 to " + std::to_string(int64_t(ids.size()) - 1) + ", but got " +
@@ -115,7 +121,7 @@ static Status logits(const LogitsRun &run) {
   array.shape = {int64_t(run.positions.size()), vocabulary};
   array.bytes.resize(array.shape[0] * vocabulary * sizeof(float));
   // What comes after the last position has no influence.
-  int64_t last = run.positions.empty() ? -1 : *std::max_element(run.positions.begin(), run.positions.end());
+  int64_t last = *std::max_element(run.positions.begin(), run.positions.end());
   std::span<const int32_t> needed = std::span(ids).first(size_t(last + 1));
   KVC_RETURN_IF_ERROR(forEachRow(session, needed, 0, run.chunk, [&](int64_t position, std::span<const float> row) {
     for (size_t i = 0; i < run.positions.size(); ++i) {

@@ -69,7 +69,8 @@ Result<std::vector<int32_t>> encode(const text::Tokenizer &tokenizer, const std:
   return std::move(encoding->ids);
 }
 
-std::vector<std::string> lines(const std::string &text) {
+/// The lines of a file; an empty one is an error, as results are in the order of the lines.
+Result<std::vector<std::string>> lines(const std::string &path, const std::string &text) {
   std::vector<std::string> result;
   size_t begin = 0;
   while (begin < text.size()) {
@@ -78,9 +79,11 @@ std::vector<std::string> lines(const std::string &text) {
     if (!line.empty() && line.back() == '\r') {
       line.pop_back();
     }
-    if (!line.empty()) {
-      result.push_back(line);
+    if (line.empty()) {
+      return Status(StatusCode::invalidArgument, path + ":" + std::to_string(result.size() + 1) +
+                                                     ": expects a prompt in every line, but got an empty one");
     }
+    result.push_back(line);
     begin = end + 1;
   }
   return result;
@@ -95,7 +98,10 @@ Result<std::vector<Stream>> readPrompts(const GenerateRun &run, const text::Toke
     std::vector<std::string> prompts{run.prompt};
     if (!run.hasPrompt) {
       KVC_ASSIGN_OR_RETURN(std::string text, readFile(run.promptFile));
-      prompts = run.batch ? lines(text) : std::vector<std::string>{text};
+      prompts = {text};
+      if (run.batch) {
+        KVC_ASSIGN_OR_RETURN(prompts, lines(run.promptFile, text));
+      }
     }
     for (const std::string &prompt : prompts) {
       KVC_ASSIGN_OR_RETURN(std::vector<int32_t> ids, encode(tokenizer, prompt, run.chat));
@@ -142,7 +148,7 @@ Status generate(const GenerateRun &run, const LanguageModel &model, ModelSession
     timing.prefillTokens += double(stream.prompt.size());
   }
   bool isPrefill = true;
-  while (!active.empty() && run.maxTokens > 0) {
+  while (!active.empty()) {
     Clock::time_point start = Clock::now();
     Result<ModelSession::Logits> logits = session.step(entries);
     KVC_RETURN_IF_ERROR(logits.status());
@@ -151,10 +157,19 @@ Status generate(const GenerateRun &run, const LanguageModel &model, ModelSession
       timing.decodeTokens += double(active.size());
     }
     isPrefill = false;
+    if (run.maxTokens == 0) {
+      break; // only the prompts' cache was wanted
+    }
     for (auto [i, stream] : llvm::enumerate(active)) {
       int32_t id = sampler.next(logits->row(int64_t(i)));
       stream->ids.push_back(id);
-      stream->done = tokenizer.isEnd(id) || int64_t(stream->ids.size()) == run.maxTokens;
+      int64_t length = int64_t(stream->prompt.size() + stream->ids.size());
+      bool isFull = length >= model.facts().context;
+      stream->done = tokenizer.isEnd(id) || int64_t(stream->ids.size()) == run.maxTokens || isFull;
+      if (isFull && !tokenizer.isEnd(id) && int64_t(stream->ids.size()) < run.maxTokens) {
+        llvm::WithColor::note(llvm::errs(), "kvc-run")
+            << "stopped at the " << length << " tokens of the model's context\n";
+      }
       if (live) {
         KVC_ASSIGN_OR_RETURN(std::string text, decoder.push(id));
         llvm::outs() << text;
@@ -184,8 +199,14 @@ Status runOrFail(const GenerateRun &run) {
   for (const Stream &stream : streams) {
     longest = std::max<int64_t>(longest, stream.prompt.size());
   }
-  KVC_ASSIGN_OR_RETURN(ModelSession session,
-                       model->createSession(int32_t(streams.size()), longest + std::max<int64_t>(run.maxTokens, 1)));
+  int64_t context = model->facts().context;
+  if (longest > context) {
+    return Status(StatusCode::invalidArgument, "expects a prompt of at most the " + std::to_string(context) +
+                                                   " tokens of the model's context, but got " +
+                                                   std::to_string(longest));
+  }
+  int64_t capacity = std::min(longest + std::max<int64_t>(run.maxTokens, 1), context);
+  KVC_ASSIGN_OR_RETURN(ModelSession session, model->createSession(int32_t(streams.size()), capacity));
   Timing timing;
   KVC_RETURN_IF_ERROR(generate(run, *model, session, streams, timing));
   KVC_ASSIGN_OR_RETURN(kvc_cache_statistics_t statistics, session.statistics());

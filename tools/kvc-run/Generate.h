@@ -51,9 +51,15 @@ bool runLogits(const LogitsRun &run);
 /// `kvc-run info`.
 struct InfoRun {
   std::string file;
+  /// A file says the same on every device; one that does not exist is an error.
+  std::string device = "cpu";
+  int threads = 0;
   bool json = false;
 };
 bool runInfo(const InfoRun &run);
+
+/// The end of a command: what of its output is still to be written; false after an error of it or now.
+bool finishOutput(bool ok);
 
 } // namespace kvc
 

@@ -4,10 +4,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Generate.h"
+#include "Inputs.h"
 
 #include "artifact/Artifact.h"
 #include "gguf/BlockFormats.h"
 #include "gguf/File.h"
+#include "kvc/Support/Output.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
@@ -88,7 +90,10 @@ static Result<json> modelInfo(const std::string &path) {
 }
 
 bool kvc::runInfo(const InfoRun &run) {
-  Result<json> info = llvm::StringRef(run.file).ends_with(".gguf") ? modelInfo(run.file) : artifactInfo(run.file);
+  Status device = checkDevice(run.device, run.threads);
+  Result<json> info = !device.ok()                                   ? Result<json>(device)
+                      : llvm::StringRef(run.file).ends_with(".gguf") ? modelInfo(run.file)
+                                                                     : artifactInfo(run.file);
   if (!info.ok()) {
     llvm::WithColor::error(llvm::errs(), "kvc-run") << info.message() << '\n';
     return false;
@@ -96,3 +101,5 @@ bool kvc::runInfo(const InfoRun &run) {
   llvm::outs() << info->dump(run.json ? -1 : 2, ' ', false, json::error_handler_t::replace) << '\n';
   return true;
 }
+
+bool kvc::finishOutput(bool ok) { return finishStandardOutput("kvc-run") && ok; }

@@ -1,6 +1,7 @@
 //===- Inputs.cpp - Files that several commands read ----------------------===//
 #include "Inputs.h"
 
+#include "kvc/Driver/DeviceRun.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <nlohmann/json.hpp>
@@ -31,4 +32,12 @@ Result<std::vector<int32_t>> kvc::readIds(const std::string &path) {
                       ": expects a JSON array of token ids, or an object with one as \"ids\", but got something else");
   }
   return parsed.get<std::vector<int32_t>>();
+}
+
+Status kvc::checkDevice(const std::string &device, int threads) {
+  DeviceRunOptions options;
+  options.device = device;
+  options.threads = threads;
+  llvm::Expected<runtime::DeviceHandle> opened = openDevice(options);
+  return opened ? Status() : Status(StatusCode::invalidArgument, llvm::toString(opened.takeError()));
 }

@@ -6,6 +6,7 @@
 #include "kvc/InitAll.h"
 #include "kvc/Reference/Reference.h"
 #include "kvc/Support/Npy.h"
+#include "kvc/Support/Output.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/SourceMgr.h"
@@ -162,6 +163,15 @@ static NpyArray arrayOf(const reference::Datum &datum, Type type, bool wide) {
                           : NpyArray::ofInts({}, {datum.asInt()}, bytes);
 }
 
+static bool writeArrays(ArrayRef<std::string> files, ArrayRef<NpyArray> arrays) {
+  std::vector<Output> outputs;
+  for (auto [file, array] : llvm::zip_equal(files, arrays)) {
+    outputs.push_back({file, formatNpy(array)});
+  }
+  llvm::Error error = writeOutputs(outputs);
+  return error ? fail(llvm::toString(std::move(error))) : true;
+}
+
 /// The artifact of a module in a file, compiled where it is not one already.
 static FailureOr<runtime::ModuleHandle> loadModule(const ModuleRun &run, kvc_device_t *device) {
   kvc_module_t *module;
@@ -232,10 +242,8 @@ static bool runModuleOnDevice(const ModuleRun &run) {
     return fail("expects " + Twine(results->arrays.size()) + " files in --outputs for the tensors and scalars that @" +
                 run.function + " returns, but got " + Twine(run.outputs.size()));
   }
-  for (auto [array, file] : llvm::zip_equal(results->arrays, run.outputs)) {
-    if (llvm::Error error = writeNpy(file, array)) {
-      return fail(llvm::toString(std::move(error)));
-    }
+  if (!writeArrays(run.outputs, results->arrays)) {
+    return false;
   }
   if (run.json) {
     llvm::outs() << "{\"target\":\"" << kvc_module_target(module->get()) << "\",\"outputs\":" << results->arrays.size()
@@ -281,14 +289,11 @@ bool kvc::runModule(const ModuleRun &run, reference::Evaluator *oracle) {
   if (failed(results)) {
     return false;
   }
-  size_t next = 0;
+  std::vector<NpyArray> written;
   for (auto [result, type] : llvm::zip(*results, function.getResultTypes())) {
-    if (!isa<RankedTensorType>(type) && !type.isIntOrIndexOrFloat()) {
-      continue;
-    }
-    if (llvm::Error error = writeNpy(run.outputs[next++], arrayOf(result, type, run.wide))) {
-      return fail(llvm::toString(std::move(error)));
+    if (isa<RankedTensorType>(type) || type.isIntOrIndexOrFloat()) {
+      written.push_back(arrayOf(result, type, run.wide));
     }
   }
-  return true;
+  return writeArrays(run.outputs, written);
 }

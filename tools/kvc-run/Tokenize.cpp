@@ -17,6 +17,7 @@ using namespace kvc;
 using nlohmann::json;
 
 static Status run(const TokenizeRun &run) {
+  KVC_RETURN_IF_ERROR(checkDevice(run.device, run.threads));
   KVC_ASSIGN_OR_RETURN(gguf::File file, gguf::File::open(run.model));
   KVC_ASSIGN_OR_RETURN(text::Tokenizer tokenizer, text::Tokenizer::fromGguf(file));
   if (!run.idsFile.empty()) {

@@ -9,6 +9,9 @@ namespace kvc {
 /// The command line of `kvc-run tokenize`. One of text, textFile and idsFile is given.
 struct TokenizeRun {
   std::string model;
+  /// Text is the host's work; a device that does not exist is an error all the same.
+  std::string device = "cpu";
+  int threads = 0;
   bool hasText = false;
   std::string text, textFile, idsFile;
   bool special = false; ///< texts of control tokens become those tokens

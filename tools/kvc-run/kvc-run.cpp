@@ -1,9 +1,16 @@
 //===- kvc-run.cpp - Runs modules -----------------------------------------===//
+#include "../CommandLine.h"
 #include "Generate.h"
 #include "Module.h"
 #include "Tokenize.h"
 
-#include <CLI/CLI.hpp>
+/// Where a command runs.
+static void addDeviceOptions(CLI::App *command, std::string &device, int &threads) {
+  command->add_option("--device", device, "the device to run on")->capture_default_str();
+  command->add_option("--threads", threads, "CPU threads (0: one per CPU that the process may use)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
 
 /// Options of every command that runs a model.
 static void addModelOptions(CLI::App *command, kvc::LanguageModelOptions &model) {
@@ -17,10 +24,7 @@ static void addModelOptions(CLI::App *command, kvc::LanguageModelOptions &model)
   command->add_option("--method-arg", model.methodArgs, "value of a parameter of the method, k=v; may be given again");
   command->add_option("--page-size", model.page, "slots of a page (default: 16, for kivi-* 32)")
       ->check(CLI::Range(1, 256));
-  command->add_option("--device", model.device, "the device to run on")->capture_default_str();
-  command->add_option("--threads", model.threads, "CPU threads (0: one per CPU that the process may use)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  addDeviceOptions(command, model.device, model.threads);
   command->add_option("--target", model.target, "the target to compile for (default: the best of this machine)");
   command->add_option("--cache", model.cacheFolder,
                       "folder of compiled kernels and artifacts (default: ${XDG_CACHE_HOME:-~/.cache}/kvc)");
@@ -37,16 +41,17 @@ static CLI::App *addGenerate(CLI::App &app, kvc::GenerateRun &run) {
         run.hasPrompt = true;
       },
       "the prompt");
-  source->add_option("--prompt-file", run.promptFile, "a file with the prompt; with --batch one prompt per line");
+  CLI::Option *promptFile =
+      source->add_option("--prompt-file", run.promptFile, "a file with the prompt; with --batch one prompt per line");
   source->add_option("--ids", run.idsFile, "a JSON file with the prompt's token ids");
   source->require_option(1);
   command->add_flag("--chat", run.chat, "the prompt is a user's turn: use the model's chat template");
-  command->add_flag("--batch", run.batch, "run all prompts of --prompt-file together");
+  command->add_flag("--batch", run.batch, "run all prompts of --prompt-file together")->needs(promptFile);
   command->add_option("--max-tokens", run.maxTokens, "tokens to generate at most")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 24))
       ->capture_default_str();
   command->add_option("--temperature", run.temperature, "sample with this temperature (0: the likeliest token)")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(kvc::finiteRange(0, 100))
       ->capture_default_str();
   command->add_option("--seed", run.seed, "of the sampling")->capture_default_str();
   CLI::Option *asJson = command->add_flag("--json", run.json, "print one JSON object");
@@ -93,8 +98,25 @@ static CLI::App *addLogits(CLI::App &app, kvc::LogitsRun &run) {
   return command;
 }
 
+/// 1 after an error when the first argument names no command.
+static std::optional<int> checkCommand(const CLI::App &app, int argc, char **argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    return std::nullopt;
+  }
+  std::string names;
+  for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; })) {
+    if (command->get_name() == argv[1]) {
+      return std::nullopt;
+    }
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  std::cerr << "kvc-run: error: expects one of the commands " << names << ", but got '" << argv[1]
+            << "'; kvc-run --help says what they do\n";
+  return 1;
+}
+
 int main(int argc, char **argv) {
-  CLI::App app{"Runs what kvc compiles."};
+  CLI::App app{"Runs what kvc compiles.\nExit status: 0, or 1 after an error."};
   app.require_subcommand(1);
 
   kvc::GenerateRun generateRun;
@@ -106,6 +128,7 @@ int main(int argc, char **argv) {
   kvc::InfoRun infoRun;
   CLI::App *info = app.add_subcommand("info", "what a model (.gguf) or an artifact (.kvca) holds");
   info->add_option("file", infoRun.file, "the file")->required();
+  addDeviceOptions(info, infoRun.device, infoRun.threads);
   info->add_flag("--json", infoRun.json, "print one line");
 
   kvc::ModuleRun run;
@@ -122,23 +145,22 @@ int main(int argc, char **argv) {
       ->add_option("--outputs", run.outputs,
                    "comma-separated .npy files for the tensors and scalars among the results, in order")
       ->delimiter(',');
-  module->add_flag("--reference", run.reference, "run on the reference oracle, in double precision");
+  CLI::Option *reference =
+      module->add_flag("--reference", run.reference, "run on the reference oracle, in double precision");
   module->add_option("--sequences", run.sequences, "sequences of each cache (default: those of the batches)")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 20));
   module->add_option("--capacity", run.capacity, "slots that each table of a cache can hold")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 31))
       ->capture_default_str();
-  module->add_option("--device", run.device, "the device to run on")->capture_default_str();
+  addDeviceOptions(module, run.device, run.threads);
   module->add_option("--weights", run.weights, "the GGUF file that the module's weights are in");
-  module->add_option("--threads", run.threads, "CPU threads (0: one per CPU that the process may use)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
   module->add_option("--target", run.target, "the target that a .mlir module is compiled for (default: the best)");
   module->add_option("--cache-pages", run.cachePages, "pages of each cache's pool (0: every table can be full)")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 31))
       ->capture_default_str();
   module->add_flag("--json", run.json, "print what was run");
-  module->add_flag("--f64", run.wide, "with --reference: write floating point results as they are, in f64");
+  module->add_flag("--f64", run.wide, "with --reference: write floating point results as they are, in f64")
+      ->needs(reference);
 
   kvc::TokenizeRun tokenizeRun;
   CLI::App *tokenize = app.add_subcommand("tokenize", "text to token ids and back, with the tokenizer of a model");
@@ -150,17 +172,23 @@ int main(int argc, char **argv) {
   source->require_option(1);
   tokenize->add_flag("--special", tokenizeRun.special, "texts of control tokens become those tokens");
   tokenize->add_flag("--chat", tokenizeRun.chat, "the text is a user's turn: use the model's chat template");
+  addDeviceOptions(tokenize, tokenizeRun.device, tokenizeRun.threads);
   tokenize->add_flag("--json", tokenizeRun.json, "print {\"ids\": [...]}, or {\"text\": ...} for --ids");
 
-  CLI11_PARSE(app, argc, argv);
+  if (std::optional<int> status = checkCommand(app, argc, argv)) {
+    return *status;
+  }
+  if (std::optional<int> status = kvc::parseCommandLine(app, argc, argv)) {
+    return *status;
+  }
   if (tokenize->parsed()) {
     tokenizeRun.hasText = text->count() > 0;
-    return kvc::runTokenize(tokenizeRun) ? 0 : 1;
   }
-  bool ok = generate->parsed()     ? kvc::runGenerate(generateRun)
+  bool ok = tokenize->parsed()     ? kvc::runTokenize(tokenizeRun)
+            : generate->parsed()   ? kvc::runGenerate(generateRun)
             : perplexity->parsed() ? kvc::runPerplexity(perplexityRun)
             : logits->parsed()     ? kvc::runLogits(logitsRun)
             : info->parsed()       ? kvc::runInfo(infoRun)
                                    : kvc::runModule(run);
-  return ok ? 0 : 1;
+  return kvc::finishOutput(ok) ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 #define KVC_CONVERSION_PASSES_H
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

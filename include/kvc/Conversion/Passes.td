@@ -4,6 +4,26 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CheckSizesPass : Pass<"kvc-check-sizes", "::mlir::ModuleOp"> {
+  let summary = "states the sizes that operations rely on as assertions";
+  let description = [{
+    Where sizes are dynamic no verifier can compare them. Every operation of a host function that relies on one (rows are those of the
+    batch, scores cover every slot, operands of one loop are equally long, ...) gets a `cf.assert` before it; the plan keeps it as a
+    check, which the runtime makes before the step. What is known to hold folds away.
+    ```mlir
+    %r = kvcache.rope %q at %b by #rope : tensor<?x8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %ok = arith.cmpi eq, %rows_of_q, %rows_of_b : index
+    cf.assert %ok, "kvcache.rope: rows"
+    %r = kvcache.rope %q at %b by #rope : tensor<?x8x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::kvc::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ConvertKVCacheToTilePass : Pass<"kvc-convert-kvcache-to-tile", "::mlir::ModuleOp"> {
   let summary = "turns every kvcache operation of host functions into kernels and their dispatches";
   let description = [{

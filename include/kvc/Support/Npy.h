@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace kvc {
@@ -33,7 +34,9 @@ struct NpyArray {
 
 /// Reads a file. The error says what was expected, with the path.
 llvm::Expected<NpyArray> readNpy(llvm::StringRef path);
-/// Writes a file as a whole or not at all.
+/// The bytes of a file with the array.
+std::string formatNpy(const NpyArray &array);
+/// Writes a file (see writeOutputs).
 llvm::Error writeNpy(llvm::StringRef path, const NpyArray &array);
 
 } // namespace kvc

@@ -249,8 +249,9 @@ Value kvc::createTopK(ImplicitLocOpBuilder &host, Unit unit, Value scores, Value
   Value lists = createItems(host, batch, cacheType.getHeads());
   constexpr int64_t dynamic = ShapedType::kDynamic;
   Value counts = createEmpty(host, RankedTensorType::get({dynamic}, host.getI32Type()), lists);
-  Value entries = createEmpty(host, RankedTensorType::get({dynamic, dynamic}, host.getI32Type()),
-                              {lists, createIndex(host, keep.k)});
+  // No list is longer than the scores, however large k is.
+  Value width = arith::MinUIOp::create(host, createIndex(host, keep.k), tensor::DimOp::create(host, scores, 2));
+  Value entries = createEmpty(host, RankedTensorType::get({dynamic, dynamic}, host.getI32Type()), {lists, width});
   KernelBuilder kernel(host, "topk", {scores, cache, batch}, {counts, entries});
   ImplicitLocOpBuilder &b = kernel.body;
   Table table = createTable(b, kernel.input(2), kernel.input(1), kernel.item);

@@ -6,6 +6,7 @@
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
@@ -57,8 +58,20 @@ struct FormDispatchesPass : kvc::impl::FormDispatchesPassBase<FormDispatchesPass
     OpPassManager after(ModuleOp::getOperationName());
     after.addNestedPass<func::FuncOp>(createLowerAffinePass());
     after.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+    after.addNestedPass<func::FuncOp>(createCSEPass());
     if (failed(runPipeline(after, module))) {
       return signalPassFailure();
+    }
+    module.walk(keepOneOfEachAssertion);
+  }
+
+  /// Every layer of a model asserts the same of the same sizes.
+  static void keepOneOfEachAssertion(Block *block) {
+    llvm::SmallPtrSet<void *, 8> known;
+    for (cf::AssertOp assertion : llvm::make_early_inc_range(block->getOps<cf::AssertOp>())) {
+      if (!known.insert(assertion.getArg().getAsOpaquePointer()).second) {
+        assertion.erase();
+      }
     }
   }
 

@@ -58,7 +58,9 @@ public:
 private:
   void collect() {
     auto addInput = [&](Value value) {
-      if (!members.contains(value.getDefiningOp()) && !value.getDefiningOp<arith::ConstantOp>()) {
+      // Constant numbers are made in the kernel; constant tensors lie in the artifact.
+      bool isNumber = value.getDefiningOp<arith::ConstantOp>() && !isa<ShapedType>(value.getType());
+      if (!members.contains(value.getDefiningOp()) && !isNumber) {
         inputs.insert(value);
       }
     };

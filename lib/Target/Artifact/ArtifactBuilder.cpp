@@ -71,6 +71,9 @@ LogicalResult ArtifactBuilder::addTarget(ModuleOp module, const Target &target, 
     }
     functions.push_back(std::move(*plan));
   }
+  if (functions.empty()) {
+    return module.emitError() << "expects a function to compile in the module, but got none";
+  }
   auto found = llvm::find(state->plans, functions);
   entry.plan = found - state->plans.begin();
   if (found == state->plans.end()) {
@@ -100,11 +103,16 @@ public:
       auto [type, offset] = action(s);
       steps.push_back(fb::CreateStep(b, type, offset, b.CreateVector(s.free)));
     }
+    std::vector<Offset<fb::Check>> checks;
+    for (const plan::Check &c : function.checks) {
+      checks.push_back(fb::CreateCheck(b, c.step, c.relation, c.left, c.right, b.CreateString(c.text)));
+    }
     auto name = b.CreateString(function.name);
     auto exprVector = b.CreateVectorOfStructs(exprs);
     auto valueVector = b.CreateVector(values);
     auto arguments = ports(function.arguments), results = ports(function.results);
-    return fb::CreateFunction(b, name, exprVector, valueVector, arguments, results, b.CreateVector(steps));
+    return fb::CreateFunction(b, name, exprVector, valueVector, arguments, results, b.CreateVector(steps),
+                              b.CreateVector(checks));
   }
 
 private:

@@ -4,6 +4,7 @@
 #include "gguf/BlockFormats.h"
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -335,6 +336,9 @@ private:
         .Case([&](tile::CloneOp op) { return visitClone(op); })
         .Case([&](ForkOp op) { return visitFork(op); })
         .Case([&](func::ReturnOp op) { return visitReturn(op); })
+        // Where it is asserted is what it means.
+        .Case([&](arith::CmpIOp) { return success(); })
+        .Case([&](cf::AssertOp op) { return visitAssert(op); })
         .Default([](Operation *op) { return op->emitOpError() << "cannot be held by a plan"; });
   }
 
@@ -357,25 +361,9 @@ private:
     value.dtype = *dtype;
     value.dims = dimsOf(type, {});
     value.source = fb::TensorSource::constant;
-    value.constant = tables.constantOf(bytesOf(elements));
+    value.constant = tables.constantOf(plan::bytesOf(elements));
     values[op.getResult()] = add(value);
     return success();
-  }
-
-  static std::string bytesOf(DenseElementsAttr elements) {
-    std::string bytes;
-    if (elements.getElementType().isInteger(1)) {
-      for (bool element : elements.getValues<bool>()) {
-        bytes.push_back(element);
-      }
-      return bytes;
-    }
-    ArrayRef<char> raw = elements.getRawData();
-    int64_t copies = elements.isSplat() ? elements.getNumElements() : 1;
-    for (int64_t i = 0; i < copies; ++i) {
-      bytes.append(raw.begin(), raw.end());
-    }
-    return bytes;
   }
 
   /// Whether the host sees the elements of a tensor value when it plans.
@@ -716,6 +704,45 @@ private:
     step->destination = *destination;
     alias(op.getResult(), op.getCache());
     out.steps.push_back(std::move(*step));
+    return success();
+  }
+
+  bool isArgumentSize(int32_t root) const {
+    const plan::Expr &expr = out.exprs[root];
+    return expr.op == fb::ExprOp::dim && out.values[expr.a].source == fb::TensorSource::argument;
+  }
+
+  LogicalResult visitAssert(cf::AssertOp op) {
+    using P = arith::CmpIPredicate;
+    auto compare = op.getArg().getDefiningOp<arith::CmpIOp>();
+    if (!compare || !llvm::is_contained({P::eq, P::sge, P::sle, P::uge, P::ule}, compare.getPredicate())) {
+      return op.emitOpError() << "expects an equality or an order of two sizes, but got " << op.getArg() << ": "
+                              << op.getMsg();
+    }
+    FailureOr<int32_t> left = exprOf(op, compare.getLhs()), right = exprOf(op, compare.getRhs());
+    if (failed(left) || failed(right) || failed(checkMoments(op, *left)) || failed(checkMoments(op, *right))) {
+      return failure();
+    }
+    plan::Check check{0, fb::Relation::equal, *left, *right, op.getMsg().str()};
+    if (compare.getPredicate() != P::eq) {
+      check.relation = fb::Relation::at_least;
+    }
+    // The message speaks of an argument when it can.
+    if (llvm::is_contained({P::sle, P::ule}, compare.getPredicate()) ||
+        (compare.getPredicate() == P::eq && !isArgumentSize(*left) && isArgumentSize(*right))) {
+      std::swap(check.left, check.right);
+    }
+    SmallVector<int32_t> moments;
+    collectMoments(*left, moments);
+    collectMoments(*right, moments);
+    // What the steps do not change is checked before the first one.
+    auto place = out.checks.end();
+    if (moments.empty()) {
+      place = llvm::find_if(out.checks, [](const plan::Check &other) { return other.step > 0; });
+    } else {
+      check.step = out.steps.size();
+    }
+    out.checks.insert(place, std::move(check));
     return success();
   }
 

@@ -66,12 +66,21 @@ struct Step {
   bool operator==(const Step &) const = default;
 };
 
+struct Check {
+  uint32_t step = 0;
+  fb::Relation relation = fb::Relation::equal;
+  int32_t left = -1, right = -1;
+  std::string text;
+  bool operator==(const Check &) const = default;
+};
+
 struct Function {
   std::string name;
   std::vector<Expr> exprs;
   std::vector<Value> values;
   std::vector<Port> arguments, results;
   std::vector<Step> steps;
+  std::vector<Check> checks;
   bool operator==(const Function &) const = default;
 };
 
@@ -85,6 +94,9 @@ struct Tables {
 
 /// The artifact's name of an element type; a diagnostic at `op` where it has none.
 llvm::FailureOr<fb::DType> dtypeOf(mlir::Operation *op, mlir::Type type);
+
+/// The elements of a constant as they lie in an artifact: row major, an i1 in a byte.
+std::string bytesOf(mlir::DenseElementsAttr elements);
 
 /// The plan of a host function. `kernels` gives the index of a kernel by the name of its function. Fails with a
 /// diagnostic at an operation that a plan cannot hold.

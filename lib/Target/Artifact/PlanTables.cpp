@@ -55,3 +55,19 @@ FailureOr<fb::DType> plan::dtypeOf(Operation *op, Type type) {
   }
   return op->emitOpError() << "expects elements that an artifact can hold, but got " << type;
 }
+
+std::string plan::bytesOf(DenseElementsAttr elements) {
+  std::string bytes;
+  if (elements.getElementType().isInteger(1)) {
+    for (bool element : elements.getValues<bool>()) {
+      bytes.push_back(element);
+    }
+    return bytes;
+  }
+  ArrayRef<char> raw = elements.getRawData();
+  int64_t copies = elements.isSplat() ? elements.getNumElements() : 1;
+  for (int64_t i = 0; i < copies; ++i) {
+    bytes.append(raw.begin(), raw.end());
+  }
+  return bytes;
+}

@@ -100,6 +100,9 @@ public:
     for (auto [kernel, job] : llvm::zip_equal(result.kernels, jobOf)) {
       kernel.scratchBytes = jobs[job].code.scratchBytes;
     }
+    if (jobs.empty()) {
+      return result; // functions that only pass values on need no code
+    }
     std::vector<std::string> objects;
     for (Job &job : jobs) {
       objects.push_back(std::move(job.code.object));

@@ -83,6 +83,11 @@ public:
         return std::move(status).withContext(fmt::format("step {}", i));
       }
     }
+    for (size_t i = 0; i < sizeOfVector(function.checks()); ++i) {
+      if (Status status = verifyCheck(i); !status.ok()) {
+        return std::move(status).withContext(fmt::format("check {}", i));
+      }
+    }
     for (size_t i = 0; i < sizeOfVector(function.results()); ++i) {
       if (Status status = verifyResult(i); !status.ok()) {
         return std::move(status).withContext(fmt::format("result {}", i));
@@ -442,6 +447,19 @@ private:
     default:
       return bad("expects a known action, but got {}", int(step.action_type()));
     }
+  }
+
+  Status verifyCheck(size_t i) {
+    const fb::Check &check = *function.checks()->Get(i);
+    uint32_t from = i > 0 ? function.checks()->Get(i - 1)->step() : 0, to = sizeOfVector(function.steps());
+    if (check.step() < from || check.step() > to) {
+      return bad("expects a step from {} to {}, but got {}", from, to, check.step());
+    }
+    if (check.relation() > fb::Relation::MAX) {
+      return bad("expects a known relation, but got {}", int(check.relation()));
+    }
+    KVC_RETURN_IF_ERROR(useNode(check.left()));
+    return useNode(check.right());
   }
 
   Status verifyResult(size_t i) {

@@ -280,6 +280,7 @@ private:
         KVC_RETURN_IF_ERROR(cache->checkBatchLocked(*batch));
       }
     }
+    KVC_RETURN_IF_ERROR(runChecks(0));
     // An exhausted pool must show before the first layer has appended.
     std::set<uint32_t> seen;
     for (size_t i = 0; i < sizeOfVector(function.steps()); ++i) {
@@ -293,6 +294,35 @@ private:
                                                                      : cache.checkRewriteLocked(batch));
     }
     return {};
+  }
+
+  /// Makes the checks that stand before a step.
+  Status runChecks(size_t step) {
+    for (; nextCheck < sizeOfVector(function.checks()); ++nextCheck) {
+      const fb::Check &check = *function.checks()->Get(nextCheck);
+      if (check.step() > step) {
+        break;
+      }
+      KVC_ASSIGN_OR_RETURN(int64_t got, evaluate(check.left()));
+      KVC_ASSIGN_OR_RETURN(int64_t want, evaluate(check.right()));
+      bool isEqual = check.relation() == fb::Relation::equal;
+      if (isEqual ? got != want : got < want) {
+        return invalid(describe(check, fmt::format("{}{}", isEqual ? "" : "at least ", want), got));
+      }
+    }
+    return {};
+  }
+
+  std::string describe(const fb::Check &check, const std::string &want, int64_t got) const {
+    std::string_view text = Module::viewOf(check.text());
+    const fb::Expr &left = *function.exprs()->Get(check.left());
+    for (size_t i = 0; left.op() == fb::ExprOp::dim && i < sizeOfVector(function.arguments()); ++i) {
+      if (function.arguments()->Get(i)->value() == uint32_t(left.a())) {
+        return fmt::format("{}: expects size {} in dimension {}, but got shape [{}] ({})", portName(i), want, left.b(),
+                           fmt::join(values[size_t(left.a())].dims, ", "), text);
+      }
+    }
+    return fmt::format("{}: expects size {}, but got {}", text, want, got);
   }
 
   // --- Expressions ---------------------------------------------------------
@@ -511,6 +541,7 @@ private:
     for (size_t i = 0; i < sizeOfVector(function.steps()); ++i) {
       nextStep();
       const fb::Step &step = *function.steps()->Get(i);
+      KVC_RETURN_IF_ERROR(runChecks(i));
       if (Status status = runStep(step); !status.ok()) {
         return std::move(status).withContext(fmt::format("step {}", i));
       }
@@ -688,6 +719,7 @@ private:
   std::vector<int64_t> memo; // of expressions, valid where memoStep is stepNumber
   std::vector<uint64_t> memoStep;
   uint64_t stepNumber = 0;
+  size_t nextCheck = 0;
   std::vector<std::shared_ptr<Cache>> caches;
   std::vector<std::shared_ptr<Batch>> batches;
   std::vector<std::unique_lock<std::mutex>> locks;

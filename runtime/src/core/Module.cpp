@@ -88,6 +88,9 @@ Status Module::loadCode() {
     const fb::Kernel &kernel = *target->kernels()->Get(i);
     kernels.push_back({kernel.name()->str(), kernel.scratch_bytes(), kernel.team_lanes(), kernel.staging_bytes()});
   }
+  if (kernels.empty()) {
+    return {}; // no step dispatches anything
+  }
   std::span<const uint8_t> bytes(target->code()->data(), target->code()->size());
   Result<std::shared_ptr<Code>> code =
       moduleDevice->load(formatOf(target->kind()), bytes, viewOf(target->assembly()), kernels);

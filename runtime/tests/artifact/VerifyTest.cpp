@@ -322,6 +322,25 @@ TEST_F(Verify, ForkNodes) {
   function("fork").steps[0]->action.AsFork()->destination = 99;
   refuse("expects one of 2 expressions, but got 99");
 }
+TEST_F(Verify, Checks) {
+  FunctionT &append = function("append");
+  append.checks.push_back(std::make_unique<CheckT>());
+  CheckT &check = *append.checks[0];
+  check.left = check.right = add(append, ExprOp::constant);
+  accept();
+  check.step = 9;
+  refuse("check 0: expects a step from 0 to 2, but got 9");
+  check.step = 1;
+  check.relation = Relation(9);
+  refuse("a known relation, but got 9");
+  check.relation = Relation::at_least;
+  check.right = 99;
+  refuse("but got 99");
+  check.right = check.left;
+  append.checks.push_back(std::make_unique<CheckT>(check));
+  append.checks[1]->step = 0;
+  refuse("check 1: expects a step from 1 to 2, but got 0");
+}
 TEST_F(Verify, BatchResult) {
   function("append").results[0]->value = 1;
   refuse("result 0: expects a tensor, a cache or a scalar");

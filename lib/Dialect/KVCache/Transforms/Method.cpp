@@ -355,7 +355,7 @@ LogicalResult MethodFile::bind(Location at, ArrayRef<std::string> args, int64_t 
     }
     found->second = std::move(parsed);
   }
-  return success(succeeded(checkLayers()) && succeeded(checkDerived(layers)));
+  return success(succeeded(checkLayers()) && succeeded(checkDerived(layers)) && succeeded(checkActs(layers)));
 }
 
 Attribute MethodFile::parameter(StringRef name, int64_t layer) const {
@@ -406,14 +406,14 @@ static std::optional<std::pair<int64_t, int64_t>> parseRange(StringRef text) {
   StringRef last = dots == StringRef::npos ? first : text.drop_front(dots + 2).trim();
   if (text.empty() || (dots == StringRef::npos && first.empty()) ||
       (!first.empty() && first.getAsInteger(10, range.first)) ||
-      (!last.empty() && last.getAsInteger(10, range.second)) || range.first < 0 || range.second < 0) {
+      (!last.empty() && last.getAsInteger(10, range.second)) || range.first < 0 || range.second < range.first) {
     return std::nullopt;
   }
   return range;
 }
 
 LogicalResult MethodFile::checkLayers() const {
-  if (layersText.empty()) {
+  if (!(*module)->hasAttr(layersAttr)) {
     return success();
   }
   std::string text = expand(layersText, 0);
@@ -424,6 +424,15 @@ LogicalResult MethodFile::checkLayers() const {
     }
   }
   return success();
+}
+
+LogicalResult MethodFile::checkActs(int64_t layers) const {
+  if (llvm::any_of(llvm::seq(layers), [&](int64_t layer) { return actsOn(layer); })) {
+    return success();
+  }
+  return emitError(location()) << "expects " << layersAttr << " of method '" << id
+                               << "' to name some of the layers 0 to " << layers - 1 << " of the model, but got '"
+                               << expand(layersText, 0) << "'";
 }
 
 bool MethodFile::actsOn(int64_t layer) const {

@@ -47,6 +47,8 @@ private:
   llvm::LogicalResult checkFunction(mlir::func::FuncOp function);
   llvm::LogicalResult checkParameters();
   llvm::LogicalResult checkLayers() const;
+  /// Some layer of the model has the method.
+  llvm::LogicalResult checkActs(int64_t layers) const;
   llvm::LogicalResult checkDerived(int64_t layers) const;
   /// `text` with `$name` replaced by the parameter's value.
   std::string expand(llvm::StringRef text, int64_t layer) const;
