@@ -5,6 +5,8 @@
 #include "kvc/Target/Artifact.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
@@ -39,15 +41,52 @@ FailureOr<std::vector<const Target *>> kvc::selectTargets(Location location, Arr
   return targets;
 }
 
-/// Arranges that a failing pass leaves a file from which kvc-opt repeats the failure, and says so.
-static std::string enableReproducer(PassManager &pm, const std::string &folder) {
-  if (folder.empty()) {
-    return "";
+namespace {
+/// Tells a fault of the compiler from a module that it refuses: a refusal is an error that one of our passes reports
+/// about a module that is still valid.
+class Refusals : public PassInstrumentation {
+public:
+  explicit Refusals(bool &refused) : refused(refused) {}
+  void runAfterPassFailed(Pass *pass, Operation *op) override {
+    // The innermost pass decides; one without a name only runs others.
+    if (decided || pass->getArgument().empty()) {
+      return;
+    }
+    decided = true;
+    ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
+    refused = pass->getArgument().starts_with("kvc-") && succeeded(verify(op));
   }
+
+private:
+  bool decided = false;
+  bool &refused;
+};
+
+/// The file of a reproducer, made when there is something to reproduce.
+class ReproducerFile : public ReproducerStream {
+public:
+  explicit ReproducerFile(std::string file) : file(std::move(file)), stream(this->file, error) {}
+  StringRef description() override { return file; }
+  raw_ostream &os() override { return error ? static_cast<raw_ostream &>(llvm::nulls()) : stream; }
+
+private:
+  std::string file;
+  std::error_code error;
+  llvm::raw_fd_ostream stream;
+};
+
+/// For a refusal.
+class NoReproducer : public ReproducerStream {
+public:
+  StringRef description() override { return "nowhere"; }
+  raw_ostream &os() override { return llvm::nulls(); }
+};
+} // namespace
+
+static std::string reproducerPath(const std::string &folder) {
   llvm::SmallString<128> model(folder), path;
   llvm::sys::path::append(model, "kvc-reproducer-%%%%%%%%.mlir");
   llvm::sys::fs::createUniquePath(model, path, /*MakeAbsolute=*/false);
-  pm.enableCrashReproducerGeneration(path);
   return path.str().str();
 }
 
@@ -64,9 +103,25 @@ OwningOpRef<ModuleOp> kvc::lowerToStage(ModuleOp module, const Target &target, S
   pipeline.target = target.name.str();
   pipeline.verifyStages = options.verifyStages;
   buildStages(pm, Stage::Input, stage, pipeline);
-  std::string reproducer = enableReproducer(pm, options.reproducerFolder);
+  bool refused = false;
+  std::string reproducer;
+  if (!options.reproducerFolder.empty()) {
+    pm.enableCrashReproducerGeneration([&](std::string &) -> std::unique_ptr<ReproducerStream> {
+      if (refused) {
+        return std::make_unique<NoReproducer>();
+      }
+      reproducer = reproducerPath(options.reproducerFolder);
+      return std::make_unique<ReproducerFile>(reproducer);
+    });
+    // Instrumentations hear of a failure in reverse order: this one before the reproducer is written.
+    pm.addInstrumentation(std::make_unique<Refusals>(refused));
+  }
+  // A refusal is said by its own error; that a pipeline has failed and where its reproducer is adds nothing.
+  ScopedDiagnosticHandler filter(module.getContext(), [&](Diagnostic &diagnostic) {
+    return success(refused && StringRef(diagnostic.str()).starts_with("Failures have been detected"));
+  });
   if (failed(pm.run(*copy))) {
-    if (llvm::sys::fs::exists(reproducer)) {
+    if (!reproducer.empty() && llvm::sys::fs::exists(reproducer)) {
       emitRemark(module.getLoc()) << "to reproduce: kvc-opt --run-reproducer " << reproducer;
     }
     return nullptr;

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from . import _jit, _score
+from . import _check, _jit, _score
 from ._cache import Batch, Cache
 
 _RESULTS = ("out", "lse", "scores")
@@ -26,10 +26,11 @@ def text(spec, heads, *, causal, window, sinks, scale, score, returns, stat, sta
                "scores": f"tensor<?x{spec.heads}x?xf32>"}
     attributes = [f"scale = {_score.f32_text(scale)} : f32"]
     attributes += ["causal"] if causal else []
-    attributes += [f"{name} = {int(value)} : i64" for name, value in (("window", window), ("sinks", sinks)) if value]
+    given = [("window", window, 1), ("sinks", sinks, 0), ("stat_rows", stat_rows if "scores" in returns else None, 0)]
+    numbers = [(name, _check.integer(value, name, low)) for name, value, low in given if value is not None]
+    attributes += [f"{name} = {value} : i64" for name, value in numbers if value]
     if "scores" in returns:
         attributes.append(f"stat = #kvcache.stat<{stat}>")
-        attributes += [f"stat_rows = {int(stat_rows)} : i64"] if stat_rows else []
     operands = [("%q", query), ("%c", "!kv"), ("%b", "!kvcache.batch")]
     operands += [("%sl", f"tensor<{heads}xf32>")] if sink_logits else []
     return _MODULE.format(
@@ -76,7 +77,7 @@ def attention(q, cache, *, batch=None, causal=True, window=None, sinks=None, sca
                              f"{batch.rows if batch else 'none'}")
     order = tuple(name for name in _RESULTS if name in returns)
     module = text(spec, q.shape[1], causal=causal, window=window, sinks=sinks,
-                  scale=1 / math.sqrt(spec.key_dim) if scale is None else scale,
+                  scale=1 / math.sqrt(spec.key_dim) if scale is None else _check.number(scale, "scale"),
                   score=_score.region(score) if score else "", returns=order, stat=stat, stat_rows=stat_rows,
                   sink_logits=sink_logits is not None)
     arguments = [q, cache, Batch.of(batch)] + ([sink_logits] if sink_logits is not None else [])

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from . import _jit, _kvc
+from . import _check, _jit, _kvc
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,20 @@ class CacheSpec:
     sinks: int = 0
     rope: str = None
     planes: tuple = ()
+
+    def __post_init__(self):
+        for name, low in (("heads", 1), ("dim", 1), ("page", 1), ("residual", 0), ("window", 0), ("sinks", 0)):
+            _check.integer(getattr(self, name), name, low)
+        if self.v_dim is not None:
+            _check.integer(self.v_dim, "v_dim", 1)
+        texts = {name: getattr(self, name) for name in ("k", "v", "tail", "positions", "tables", "rope")}
+        for name, value in texts.items():
+            if not isinstance(value, str) and not (value is None and name not in "kv"):
+                raise TypeError(f"expects a string as {name}, but got {value!r}")
+        if isinstance(self.planes, str) or not all(isinstance(plane, str) for plane in self.planes):
+            raise TypeError(f"expects a tuple of names as planes, but got {self.planes!r}")
+        # What the fields mean together is the dialect's to say.
+        _kvc.check_cache_type(str(self))
 
     def __str__(self):
         fields = {
@@ -163,8 +177,12 @@ class Cache:
         (default: 0), `rows[i]` rows each (default: equal shares), at the positions that come next. rope: text of a
         `#kvcache.rope` by which keys are rotated first."""
         function = _append(self._known(), rope)
+        for name, array in (("k", np.asarray(k)), ("v", np.asarray(v))):
+            if array.ndim != 3 or array.dtype.kind not in "fiu":
+                raise TypeError(f"expects {name} of numbers in three axes (rows, heads, channels), but got {array.dtype} "
+                                f"in {array.ndim}")
         if batch is None:
-            batch = self.next_batch(len(np.asarray(k)), sequences, rows)
+            batch = self.next_batch(len(k), sequences, rows)
         elif sequences is not None or rows is not None:
             raise ValueError("expects a batch, or sequences and rows, but got both")
         batch = Batch.of(batch)

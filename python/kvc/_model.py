@@ -2,10 +2,11 @@
 import dataclasses
 import os
 import time
+import warnings
 
 import numpy as np
 
-from . import _kvc
+from . import _check, _kvc
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,31 +54,42 @@ class Model:
         return self._model.decode(list(ids)).decode(errors="replace")
 
     def generate(self, prompt, max_tokens, chat=False, temperature=0.0, seed=0):
-        """Continues a prompt (text, or token ids) by at most max_tokens tokens; greedy unless a temperature is given."""
+        """Continues a prompt (text, or token ids) by at most max_tokens tokens; greedy unless a temperature is given. It
+        stops, with a warning, where the model's context is full."""
         model = self._model
         prompt_ids = model.encode(prompt, chat) if isinstance(prompt, str) else [int(i) for i in prompt]
         if not prompt_ids:
             raise ValueError("expects a prompt of at least one token, but got an empty one")
-        if max_tokens < 0 or not temperature >= 0:
-            raise ValueError(f"expects max_tokens and a temperature of at least 0, but got {max_tokens} and {temperature}")
+        max_tokens = _check.integer(max_tokens, "max_tokens", 0)
+        temperature = _check.number(temperature, "temperature", 0)
+        context = model.facts["context"]
+        if len(prompt_ids) > context:
+            raise ValueError(f"expects a prompt of at most the {context} tokens of the model's context, but got "
+                             f"{len(prompt_ids)}")
         random = np.random.default_rng(seed)
-        session = _kvc.Session(model, 1, len(prompt_ids) + max(max_tokens, 1))
+        session = _kvc.Session(model, 1, min(len(prompt_ids) + max(max_tokens, 1), context))
         sequence = session.create()
         ids, step, seconds = [], prompt_ids, []
-        while len(ids) < max_tokens and not (ids and model.is_end(ids[-1])):
+        while True:
             start = time.perf_counter()
             logits = session.step([(sequence, step)])[0]
             seconds.append(time.perf_counter() - start)
-            ids.append(_sample(logits, temperature, random))
+            if max_tokens > 0:
+                ids.append(_sample(logits, temperature, random))
+            if len(ids) == max_tokens or model.is_end(ids[-1]):
+                break
+            if len(prompt_ids) + len(ids) >= context:
+                warnings.warn(f"stopped at the {context} tokens of the model's context")
+                break
             step = ids[-1:]
         statistics = session.statistics()
         # The last token was never appended.
-        tokens = len(prompt_ids) + len(ids) - 1 if ids else 0
+        tokens = len(prompt_ids) + max(len(ids) - 1, 0)
         return Generation(
             prompt_ids=prompt_ids, ids=ids, text=self.decode(ids),
-            prefill_tok_s=len(prompt_ids) / seconds[0] if seconds else 0.0,
+            prefill_tok_s=len(prompt_ids) / seconds[0],
             decode_tok_s=(len(seconds) - 1) / sum(seconds[1:]) if len(seconds) > 1 else 0.0,
-            kv_bytes_per_token=statistics["bytes_used"] / tokens if tokens else 0.0,
+            kv_bytes_per_token=statistics["bytes_used"] / tokens,
             kv_effective_bits=model.effective_bits(statistics["bytes_used"], tokens * model.facts["layers"]),
         )
 

@@ -1,8 +1,10 @@
 //===- Bridge.cpp - The compiler as the Python module sees it -------------===//
 #include "Bridge.h"
 
+#include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "kvc/Driver/Compile.h"
 #include "kvc/InitAll.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -44,6 +46,19 @@ Result<std::vector<uint8_t>> python::compileText(const std::string &text, const 
     return failed(StatusCode::unsupported);
   }
   return std::move(*artifact);
+}
+
+Status python::checkCacheType(const std::string &text) {
+  mlir::DialectRegistry registry;
+  registry.insert<kvcache::KVCacheDialect>();
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  std::string said;
+  mlir::ScopedDiagnosticHandler collect(
+      &context, [&](mlir::Diagnostic &diagnostic) { said += (said.empty() ? "" : "; ") + diagnostic.str(); });
+  if (llvm::isa_and_nonnull<kvcache::CacheType>(mlir::parseType(text, &context))) {
+    return {};
+  }
+  return Status(StatusCode::invalidArgument, text + ": " + (said.empty() ? "expects a type of a cache" : said));
 }
 
 std::string python::hostTarget() {

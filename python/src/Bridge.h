@@ -19,6 +19,9 @@ namespace kvc::python {
 /// a failure's message holds all of them, with the lines of the source.
 Result<std::vector<uint8_t>> compileText(const std::string &text, const std::string &name, const std::string &target);
 
+/// Whether a text is a type of a cache; the error says why not.
+Status checkCacheType(const std::string &text);
+
 /// The best target of this machine; empty when there is none.
 std::string hostTarget();
 

@@ -370,6 +370,11 @@ PYBIND11_MODULE(_kvc, m) {
     }
     return py::bytes(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   });
+  m.def("check_cache_type", [](const std::string &text) {
+    if (Status status = python::checkCacheType(text); !status.ok()) {
+      raise(status);
+    }
+  });
   m.def("host_target", &python::hostTarget);
   m.def("cache_folder", &python::cacheFolder);
   m.attr("__version__") = kvc_version();

@@ -101,3 +101,13 @@ def test_bad_arguments(filled):
         kvc.attention(q, cache, score=lambda s, b, h, q, k: s + "1")
     with pytest.raises(kvc.Error, match="expects"):
         kvc.attention(q[:, :3], cache)
+
+
+@pytest.mark.parametrize("name, value, error", [("window", 1.5, TypeError), ("window", 0, ValueError),
+                                                ("sinks", -1, ValueError), ("scale", float("nan"), ValueError),
+                                                ("scale", "1", TypeError), ("window", True, TypeError)])
+def test_numbers_that_mean_nothing(name, value, error):
+    cache = kvc.Cache(kvc.CacheSpec(1, 32), sequences=1, capacity=8)
+    cache.append(*np.zeros((2, 4, 1, 32), np.float32))
+    with pytest.raises(error, match=f"expects .*{name}.*but got"):
+        kvc.attention(np.zeros((4, 1, 32), np.float32), cache, **{name: value})

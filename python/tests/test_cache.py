@@ -116,3 +116,34 @@ def test_refusals_leave_the_cache_as_it_was():
             call()
     with pytest.raises(ValueError, match="expects rows for 2 sequences, but got 3"):
         cache.append(k[:3], v[:3], sequences=[0, 1])
+
+
+def test_rows_that_are_not_those_of_the_batch():
+    cache = kvc.Cache(kvc.CacheSpec(2, 64), sequences=1, capacity=64)
+    with pytest.raises(kvc.Error, match=r"expects size 60 in dimension 0, but got shape \[1, 2, 64\]"):
+        cache.append(np.zeros((60, 2, 64), np.float32), np.zeros((1, 2, 64), np.float32))
+    assert cache.length() == 0
+    cache.append(np.zeros((4, 2, 64), np.float32), np.zeros((4, 2, 64), np.float32))
+    assert cache.length() == 4
+
+
+@pytest.mark.parametrize("value", ["text", None, [1.0], np.zeros((2, 2, 64), complex)])
+def test_rows_that_are_no_rows(value):
+    cache = kvc.Cache(kvc.CacheSpec(2, 64), sequences=1, capacity=64)
+    with pytest.raises(TypeError, match=r"expects k of numbers in three axes \(rows, heads, channels\), but got"):
+        cache.append(value, value)
+
+
+@pytest.mark.parametrize("fields, error, message", [
+    ({"heads": 0}, ValueError, "expects heads of at least 1, but got 0"),
+    ({"dim": -1}, ValueError, "expects dim of at least 1, but got -1"),
+    ({"page": 1.5}, TypeError, "expects an integer as page, but got 1.5"),
+    ({"k": 4}, TypeError, "expects a string as k, but got 4"),
+    ({"planes": "norm"}, TypeError, "expects a tuple of names as planes"),
+    ({"k": "int5"}, kvc.Error, "int5"),
+    ({"k": "int4>, v=<"}, kvc.Error, "cache"),
+    ({"page": 1000}, kvc.Error, "expects"),
+])
+def test_specs_that_are_none(fields, error, message):
+    with pytest.raises(error, match=message):
+        kvc.CacheSpec(**{"heads": 2, "dim": 64, **fields})

@@ -134,3 +134,23 @@ def test_other_threads_run_while_one_compiles():
         ticks += 1
     thread.join()
     assert ticks > 10
+
+
+def test_sizes_are_checked():
+    rope = kvc.jit("""
+        func.func @rope(%b: !kvcache.batch, %q: tensor<?x2x8xf32>) -> tensor<?x2x8xf32> {
+          %r = kvcache.rope %q at %b by <base = 10000.0 : f32, dims = 8, pairing = half> : tensor<?x2x8xf32>
+          return %r : tensor<?x2x8xf32>
+        }""", "rope")
+    with pytest.raises(kvc.Error, match=r"argument 1: expects size 500 in dimension 0, but got shape \[3, 2, 8\]"):
+        rope(([0, 500], [0], range(500)), np.zeros((3, 2, 8), np.float32))
+
+
+def test_a_function_that_needs_no_code():
+    text = "func.func @same(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(kvc.jit(text, "same")(x), x)
+    with pytest.raises(kvc.Error, match="expects a function among same, but got 'other'"):
+        kvc.jit(text, "other")
+    with pytest.raises(kvc.Error, match="expects a function to compile in the module, but got none"):
+        kvc.jit("module {}", "same")

@@ -9,6 +9,7 @@
 #include "kvc/Driver/Compile.h"
 #include "kvc/Driver/DeviceRun.h"
 #include "kvc/InitAll.h"
+#include "kvc/Support/Output.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -201,11 +202,21 @@ std::vector<Seconds> measure(MLIRContext &context, kvc_device_t *device, ArrayRe
 
 int main(int argc, char **argv) {
   // The sizes that the figures in docs are for; smaller ones show that the bench runs.
-  int64_t decodeSlots = argc > 1 ? std::atoll(argv[1]) : 32768, prefillSlots = argc > 2 ? std::atoll(argv[2]) : 4096;
+  constexpr const char *usage = "[slots of decode] [slots of prefill, 0: none] [case of decode] [repetitions]";
+  constexpr int64_t maxSlots = 1 << 22; // of 8 sequences: 128 GiB in bf16
+  int64_t decodeSlots = 32768, prefillSlots = 4096;
+  int repetitions = 9;
   std::string only = argc > 3 ? argv[3] : "";
-  int repetitions = argc > 4 ? std::atoi(argv[4]) : 9;
-  if (argc > 5 || decodeSlots < 1 || prefillSlots < 0 || repetitions < 1) {
-    fail("expects [slots of decode] [slots of prefill, 0: none] [case of decode] [repetitions]");
+  if (argc == 2 && llvm::StringRef(argv[1]) == "--help") {
+    llvm::outs() << "usage: kvc-bench " << usage << "\nMeasures attention beside what this machine can do at most.\n";
+    return 0;
+  }
+  auto isWrong = [&](int index, auto &number, int64_t low, int64_t high) {
+    return argc > index && (llvm::StringRef(argv[index]).getAsInteger(10, number) || number < low || number > high);
+  };
+  if (argc > 5 || isWrong(1, decodeSlots, 1, maxSlots) || isWrong(2, prefillSlots, 0, maxSlots) ||
+      isWrong(4, repetitions, 1, 1000)) {
+    fail(llvm::Twine("expects ") + usage + ", at most " + llvm::Twine(maxSlots) + " slots and 1000 repetitions");
   }
   constexpr int threads = 2;
   constexpr int32_t sequences = 8;
@@ -246,7 +257,7 @@ int main(int argc, char **argv) {
         seconds.elapsed / decode[0].elapsed, seconds.cpu / decode[0].cpu);
   }
   if (prefillSlots == 0) {
-    return 0;
+    return finishStandardOutput("kvc-bench") ? 0 : 1;
   }
   llvm::outs() << llvm::formatv("prefill, one sequence of {0} rows, causal\n", prefillSlots);
   std::vector<Seconds> prefill =
@@ -257,5 +268,5 @@ int main(int argc, char **argv) {
                                   seconds.elapsed * 1e3, operations / seconds.elapsed / 1e9,
                                   peak ? operations / seconds.elapsed / peak : 0.0);
   }
-  return 0;
+  return finishStandardOutput("kvc-bench") ? 0 : 1;
 }

@@ -1,7 +1,13 @@
 //===- kvc-opt.cpp - Driver of all passes ---------------------------------===//
 #include "kvc/InitAll.h"
+#include "kvc/Support/CommandLine.h"
+#include "kvc/Support/Output.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/WithColor.h"
 
 #include <string>
 #include <vector>
@@ -27,7 +33,31 @@ static std::vector<std::string> expandArguments(int argc, char **argv) {
   return arguments;
 }
 
+/// The work on one input, whose result is written as a whole.
+static llvm::LogicalResult run(const std::string &input, const std::string &output, mlir::DialectRegistry &registry) {
+  std::string message, bytes;
+  std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &message);
+  if (!file) {
+    llvm::WithColor::error(llvm::errs(), "kvc-opt") << message << "\n";
+    return llvm::failure();
+  }
+  llvm::raw_string_ostream os(bytes);
+  llvm::LogicalResult result =
+      mlir::MlirOptMain(os, std::move(file), registry, mlir::MlirOptMainConfig::createFromCLOptions());
+  if (llvm::failed(result) && output != "-") {
+    return result;
+  }
+  // What is right of a split input goes to standard output whatever the rest is.
+  if (llvm::Error error = kvc::writeOutputs({kvc::Output{output, std::move(bytes)}})) {
+    llvm::WithColor::error(llvm::errs(), "kvc-opt") << llvm::toString(std::move(error)) << "\n";
+    return llvm::failure();
+  }
+  return result;
+}
+
 int main(int argc, char **argv) {
+  kvc::hideLibraryOptions();
+  llvm::InitLLVM init(argc, argv);
   mlir::DialectRegistry registry;
   kvc::registerAllDialects(registry);
   kvc::registerAllPasses();
@@ -36,6 +66,11 @@ int main(int argc, char **argv) {
   for (std::string &argument : arguments) {
     pointers.push_back(argument.data());
   }
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(int(pointers.size()), pointers.data(), "kvc optimizer driver\n", registry));
+  int count = int(pointers.size());
+  auto [input, output] = mlir::registerAndParseCLIOptions(count, pointers.data(), "kvc optimizer driver\n", registry);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldListPasses() || config.shouldShowDialects()) {
+    return mlir::asMainReturnCode(mlir::MlirOptMain(count, pointers.data(), input, output, registry));
+  }
+  return mlir::asMainReturnCode(run(input, output, registry));
 }

@@ -3,6 +3,7 @@
 
 #include "Inputs.h"
 #include "kvc/Support/Npy.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
@@ -105,27 +106,30 @@ static Status logits(const LogitsRun &run) {
   if (ids.empty()) {
     return invalid(run.idsFile + ": expects at least one token id, but got none");
   }
-  if (run.positions.empty()) {
-    return invalid("expects at least one position, but got none");
-  }
-  for (int64_t position : run.positions) {
+  std::vector<int64_t> positions;
+  for (llvm::StringRef text : llvm::split(run.positions, ',')) {
+    int64_t position;
+    if (text.trim().getAsInteger(10, position)) {
+      return invalid("expects comma-separated positions, but got '" + run.positions + "'");
+    }
     if (position < 0 || position >= int64_t(ids.size())) {
       return invalid("expects positions of 0 to " + std::to_string(int64_t(ids.size()) - 1) + ", but got " +
                      std::to_string(position));
     }
+    positions.push_back(position);
   }
   KVC_ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LanguageModel::load(run.model));
   KVC_ASSIGN_OR_RETURN(ModelSession session, model->createSession(1, int64_t(ids.size())));
   int64_t vocabulary = model->facts().vocabulary;
   NpyArray array;
-  array.shape = {int64_t(run.positions.size()), vocabulary};
+  array.shape = {int64_t(positions.size()), vocabulary};
   array.bytes.resize(array.shape[0] * vocabulary * sizeof(float));
   // What comes after the last position has no influence.
-  int64_t last = *std::max_element(run.positions.begin(), run.positions.end());
+  int64_t last = *std::max_element(positions.begin(), positions.end());
   std::span<const int32_t> needed = std::span(ids).first(size_t(last + 1));
   KVC_RETURN_IF_ERROR(forEachRow(session, needed, 0, run.chunk, [&](int64_t position, std::span<const float> row) {
-    for (size_t i = 0; i < run.positions.size(); ++i) {
-      if (run.positions[i] == position) {
+    for (size_t i = 0; i < positions.size(); ++i) {
+      if (positions[i] == position) {
         std::memcpy(array.bytes.data() + i * row.size_bytes(), row.data(), row.size_bytes());
       }
     }
@@ -134,7 +138,7 @@ static Status logits(const LogitsRun &run) {
     return Status(StatusCode::io, llvm::toString(std::move(error)));
   }
   if (run.json) {
-    llvm::outs() << json{{"positions", run.positions}, {"vocabulary", vocabulary}, {"file", run.output}}.dump() << '\n';
+    llvm::outs() << json{{"positions", positions}, {"vocabulary", vocabulary}, {"file", run.output}}.dump() << '\n';
   }
   return {};
 }

@@ -42,7 +42,8 @@ bool runPerplexity(const PerplexityRun &run);
 struct LogitsRun {
   LanguageModelOptions model;
   std::string idsFile, output;
-  std::vector<int64_t> positions;
+  /// Comma-separated.
+  std::string positions;
   int64_t chunk = 512;
   bool json = false;
 };

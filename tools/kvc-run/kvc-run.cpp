@@ -89,7 +89,7 @@ static CLI::App *addLogits(CLI::App &app, kvc::LogitsRun &run) {
   CLI::App *command = app.add_subcommand("logits", "logits at positions of a sequence of token ids");
   addModelOptions(command, run.model);
   command->add_option("--ids", run.idsFile, "a JSON file with token ids")->required();
-  command->add_option("--positions", run.positions, "comma-separated positions")->delimiter(',')->required();
+  command->add_option("--positions", run.positions, "comma-separated positions")->required();
   command->add_option("-o,--output", run.output, "where to write them (.npy, f32, positions x vocabulary)")->required();
   command->add_option("--chunk", run.chunk, "tokens appended per step")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 24))

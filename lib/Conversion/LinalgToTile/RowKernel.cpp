@@ -25,6 +25,10 @@ public:
 
   LogicalResult run() {
     members.insert(ops.begin(), ops.end());
+    if (llvm::all_of(group.rowOps, [](linalg::GenericOp op) { return llvm::all_of(op.getResultTypes(), isEmpty); })) {
+      replaceByEmpty();
+      return success();
+    }
     overRows =
         llvm::all_of(group.rowOps, isOverRows) &&
         (ops.size() > 1 || llvm::any_of(group.rowOps, [](linalg::GenericOp op) { return op.getNumLoops() > 1; }));
@@ -56,6 +60,18 @@ public:
   }
 
 private:
+  static bool isEmpty(Type type) { return llvm::is_contained(cast<RankedTensorType>(type).getShape(), 0); }
+
+  /// Tensors without elements are computed by nobody.
+  void replaceByEmpty() {
+    for (linalg::GenericOp op : llvm::reverse(group.rowOps)) {
+      for (OpResult result : op->getResults()) {
+        result.replaceAllUsesWith(createOutput(host, op.getDpsInits()[result.getResultNumber()]));
+      }
+      op->erase();
+    }
+  }
+
   void collect() {
     auto addInput = [&](Value value) {
       // Constant numbers are made in the kernel; constant tensors lie in the artifact.
@@ -133,6 +149,10 @@ private:
       shape.push_back(type.getDimSize(i));
       sizes.push_back(type.isDynamicDim(i) ? OpFoldResult(memref::DimOp::create(b, whole, i).getResult())
                                            : OpFoldResult(b.getIndexAttr(type.getDimSize(i))));
+    }
+    // No place in a row without elements exists that a view could start at.
+    if (llvm::is_contained(shape, 0) && !llvm::is_contained(shape, ShapedType::kDynamic)) {
+      return createScratch(b, shape, type.getElementType());
     }
     auto rowType = memref::SubViewOp::inferRankReducedResultType(shape, type, offsets, sizes, strides);
     return memref::SubViewOp::create(b, rowType, whole, offsets, sizes, strides);

@@ -31,3 +31,26 @@ func.func @row_of_a_table(%q: tensor<?x8xf32>) -> tensor<?x8xf32> {
   } -> tensor<?x8xf32>
   return %r : tensor<?x8xf32>
 }
+
+// Nothing is computed of no channels.
+// CHECK-LABEL: func.func @no_channels
+// CHECK-NOT: tile.dispatch
+// CHECK: return
+func.func @no_channels(%q: tensor<?x0xf32>) -> tensor<?x0xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %q, %c0 : tensor<?x0xf32>
+  %init = tensor.empty(%n) : tensor<?x0xf32>
+  %r = linalg.exp ins(%q : tensor<?x0xf32>) outs(%init : tensor<?x0xf32>) -> tensor<?x0xf32>
+  return %r : tensor<?x0xf32>
+}
+
+// CHECK-LABEL: func.func @sum_of_no_channels
+func.func @sum_of_no_channels(%q: tensor<?x0xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %q, %c0 : tensor<?x0xf32>
+  %init = tensor.empty(%n) : tensor<?xf32>
+  %fill = linalg.fill ins(%zero : f32) outs(%init : tensor<?xf32>) -> tensor<?xf32>
+  %r = linalg.reduce {arith.addf} ins(%q : tensor<?x0xf32>) outs(%fill : tensor<?xf32>) dimensions = [1]
+  return %r : tensor<?xf32>
+}
