@@ -6,7 +6,7 @@
 !scores = tensor<?x2x?xf32>
 
 // CHECK-LABEL: @evict_by_its_own_scores
-// CHECK-SAME: %[[C:.*]]: !kvcache.cache{{.*}}, %[[B:.*]]: !kvcache.batch, %[[Q:.*]]: tensor<?x2x8xf32>, %[[K:.*]]: tensor
+// CHECK-SAME: (%[[C:.*]]: !kv, %[[B:.*]]: !kvcache.batch, %[[Q:.*]]: tensor<?x2x8xf32>, %[[K:.*]]: tensor<?x2x8xf32>)
 // CHECK-DAG: %[[ROWS:.*]] = tile.rows %[[B]]
 // CHECK-DAG: %[[KROWS:.*]] = tensor.dim %[[K]], %c0
 // CHECK-DAG: %[[KOK:.*]] = arith.cmpi eq, %[[KROWS]], %[[ROWS]]
