@@ -9,6 +9,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace kvc;
 using llvm::StringRef;
@@ -50,12 +51,13 @@ double kvc::effectiveBits(const ModelFacts &facts, double bytes, double slots) {
   return elements ? 8 * bytes / elements : 0;
 }
 
-/// `file:line:column: ` of a line that somebody wrote (a method's); empty for a place in a model file.
+/// `file:line:column: ` of a line that somebody wrote (a method's); empty for a place in a model file or in text that
+/// the compiler made.
 static std::string placeOf(mlir::Location location) {
   std::string place;
   location->walk([&](mlir::Location part) {
     auto file = llvm::dyn_cast<mlir::FileLineColLoc>(part);
-    if (file && file.getLine() > 0) {
+    if (file && file.getLine() > 0 && llvm::sys::fs::exists(file.getFilename().getValue())) {
       place =
           (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn()) + ": ").str();
       return mlir::WalkResult::interrupt();
