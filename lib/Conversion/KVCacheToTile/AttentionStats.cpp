@@ -78,7 +78,9 @@ static void emitSlots(StatsKernel &s, tile::Part part, Value begin, Value end) {
       Value seenSlots = tile::LoadRowsOp::create(b, rowType, s.counts, row, k.queryHead, rows, k.group);
       Value share = arith::MulFOp::create(b, p, alongColumns(b, seenSlots, slots));
       Value one = splat(b, scoreType, 1.0);
-      Value more = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, share, one);
+      // An equal share is not more, though f32 may round it up (a row that sees one slot gives it everything).
+      constexpr double rounding = 1e-5;
+      Value more = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, share, splat(b, scoreType, 1.0 + rounding));
       p = arith::SelectOp::create(b, more, one, splat(b, scoreType, 0.0));
     }
     Value sum =
