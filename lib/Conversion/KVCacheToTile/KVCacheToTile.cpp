@@ -46,9 +46,15 @@ struct ConvertKVCacheToTilePass : kvc::impl::ConvertKVCacheToTilePassBase<Conver
     }
   }
 
-  /// Caches with a field that no lowering carries out.
+  /// Caches with a field that no lowering carries out, and operations on memory.
   static WalkResult refuseCaches(Operation *op) {
     auto refused = [&](Type type) {
+      if (isa<MemoryType>(type)) {
+        op->emitOpError()
+            << "has no lowering yet for a cache in memory, as bufferisation makes it: expects the value of type "
+            << cast<MemoryType>(type).getCache() << ", but got " << type;
+        return true;
+      }
       CacheType cache = getCacheType(type);
       if (!cache || cache.getUnsupportedField().empty()) {
         return false;
