@@ -8,6 +8,7 @@
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 #include "kvc/Pipelines/Pipelines.h"
 #include "kvc/Target/CPU/Passes.h"
+#include "kvc/Target/LLVM/Passes.h"
 #include "kvc/Target/NVIDIA/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -25,6 +26,7 @@ void kvc::registerAllPasses() {
   registerKVCConversionPasses();
   registerKVCKVCachePasses();
   registerKVCTilePasses();
+  registerKVCLLVMPasses();
   registerKVCCPUPasses();
   registerKVCNVIDIAPasses();
   registerKVCPipelinePasses();

@@ -3,14 +3,10 @@
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "kvc/Target/CPU/Passes.h"
+#include "kvc/Target/LLVM/CodeGeneration.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
@@ -18,74 +14,18 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
-
-#include <mutex>
 
 using namespace mlir;
 using namespace kvc;
 
 void cpu::prepareContext(MLIRContext *context) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeAllTargetInfos();
-    llvm::InitializeAllTargets();
-    llvm::InitializeAllTargetMCs();
-    llvm::InitializeAllAsmPrinters();
-    llvm::InitializeAllAsmParsers();
-  });
   DialectRegistry registry;
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
-  PassManager pm(context);
-  buildCPUPipeline(pm, {});
-  pm.getDependentDialects(registry);
-  context->appendDialectRegistry(registry);
-  for (StringRef name : registry.getDialectNames()) {
-    context->getOrLoadDialect(name);
-  }
+  prepareCodeGeneration(context, registry, [](OpPassManager &pm) { buildCPUPipeline(pm, {}); });
 }
 
 std::unique_ptr<llvm::TargetMachine> cpu::createTargetMachine(Location location, const Target &target) {
-  llvm::Triple triple(target.triple);
-  std::string error;
-  const llvm::Target *llvmTarget = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!llvmTarget) {
-    emitError(location) << "this LLVM has no code generator for " << target.triple << ": " << error;
-    return nullptr;
-  }
-  llvm::TargetOptions options;
-  std::unique_ptr<llvm::TargetMachine> machine(llvmTarget->createTargetMachine(triple, target.cpu, target.features,
-                                                                               options, llvm::Reloc::PIC_, std::nullopt,
-                                                                               llvm::CodeGenOptLevel::Aggressive));
-  if (!machine) {
-    emitError(location) << "cannot make a code generator for target " << target.name;
-  }
-  return machine;
-}
-
-/// What the target row says about every function; bodies disappear in their wrappers.
-static void setAttributes(llvm::Module &module, const Target &target) {
-  for (llvm::Function &function : module) {
-    if (function.isDeclaration()) {
-      continue;
-    }
-    function.addFnAttr("target-cpu", target.cpu);
-    function.addFnAttr("target-features", target.features);
-    function.addFnAttr("prefer-vector-width", std::to_string(target.lanes * 32));
-    function.addFnAttr(llvm::Attribute::NoUnwind);
-    if (function.getName().ends_with(".body")) {
-      function.setLinkage(llvm::GlobalValue::InternalLinkage);
-      function.addFnAttr(llvm::Attribute::AlwaysInline);
-      // What a kernel writes overlaps none of its other operands (docs/contracts/kernel-abi.md).
-      for (llvm::Argument &argument : function.args()) {
-        if (argument.getType()->isPointerTy()) {
-          argument.addAttr(llvm::Attribute::NoAlias);
-        }
-      }
-    }
-  }
+  return kvc::createTargetMachine(location, target, {}, llvm::Reloc::PIC_);
 }
 
 std::unique_ptr<llvm::Module> cpu::createLLVMModule(ModuleOp module, const Target &target, llvm::TargetMachine &machine,
@@ -101,62 +41,53 @@ std::unique_ptr<llvm::Module> cpu::createLLVMModule(ModuleOp module, const Targe
       scratchBytes = std::max<uint64_t>(scratchBytes, bytes.getInt());
     }
   });
-  std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(module, context, "kernels");
+  std::unique_ptr<llvm::Module> result = translateKernels(module, machine, context);
   if (!result) {
     return nullptr;
   }
-  result->setTargetTriple(machine.getTargetTriple());
-  result->setDataLayout(machine.createDataLayout());
-  setAttributes(*result, target);
-
+  for (llvm::Function &function : *result) {
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", target.cpu);
+      function.addFnAttr("target-features", target.features);
+      function.addFnAttr("prefer-vector-width", std::to_string(target.lanes * 32));
+    }
+  }
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = true;
   tuning.SLPVectorization = true;
-  llvm::PassBuilder builder(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(*result, modules);
+  optimise(*result, machine, tuning);
   return result;
+}
+
+/// A kernel may call what every process has, and nothing else.
+static LogicalResult checkCalls(Location location, StringRef bytes) {
+  static constexpr llvm::StringLiteral allowed[] = {"memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"};
+  auto object = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "kernels"));
+  if (!object) {
+    return emitError(location) << "the code generator wrote an object that cannot be read: "
+                               << llvm::toString(object.takeError());
+  }
+  for (const llvm::object::SymbolRef &symbol : (*object)->symbols()) {
+    auto flags = symbol.getFlags();
+    auto name = symbol.getName();
+    if (flags && name && (*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty() &&
+        !llvm::is_contained(allowed, *name)) {
+      return emitError(location) << "the kernel calls '" << *name << "', which no device provides";
+    }
+    llvm::consumeError(flags.takeError());
+    llvm::consumeError(name.takeError());
+  }
+  return success();
 }
 
 FailureOr<std::string> cpu::generateCode(Location location, llvm::Module &module, llvm::TargetMachine &machine,
                                          bool assembly) {
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream os(bytes);
-  llvm::legacy::PassManager pm;
   auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
-  if (machine.addPassesToEmitFile(pm, os, nullptr, kind)) {
-    return emitError(location) << "the code generator of " << machine.getTargetTriple().str()
-                               << " cannot write this kind of file";
+  FailureOr<std::string> code = emitFile(location, module, machine, kind);
+  if (succeeded(code) && !assembly && failed(checkCalls(location, *code))) {
+    return failure();
   }
-  pm.run(module);
-  if (!assembly) {
-    // A kernel may call what every process has, and nothing else.
-    static constexpr llvm::StringLiteral allowed[] = {"memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"};
-    auto object = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(os.str(), "kernels"));
-    if (!object) {
-      return emitError(location) << "the code generator wrote an object that cannot be read: "
-                                 << llvm::toString(object.takeError());
-    }
-    for (const llvm::object::SymbolRef &symbol : (*object)->symbols()) {
-      auto flags = symbol.getFlags();
-      auto name = symbol.getName();
-      if (flags && name && (*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty() &&
-          !llvm::is_contained(allowed, *name)) {
-        return emitError(location) << "the kernel calls '" << *name << "', which no device provides";
-      }
-      llvm::consumeError(flags.takeError());
-      llvm::consumeError(name.takeError());
-    }
-  }
-  return std::string(bytes.begin(), bytes.end());
+  return code;
 }
 
 FailureOr<std::string> cpu::link(Location location, ArrayRef<std::string> objects, bool shared) {

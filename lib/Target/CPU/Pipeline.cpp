@@ -2,6 +2,7 @@
 #include "kvc/Target/CPU/Passes.h"
 
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
+#include "kvc/Target/LLVM/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Affine/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -15,7 +16,7 @@ using namespace mlir;
 void kvc::buildCPUPipeline(OpPassManager &pm, const CPUPipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createCSEPass());
-  pm.addNestedPass<func::FuncOp>(createCPUExpandMathPass());
+  pm.addNestedPass<func::FuncOp>(createExpandMathPass());
   pm.addNestedPass<func::FuncOp>(createCPULowerVectorsPass());
   pm.addNestedPass<func::FuncOp>(createConvertVectorToSCFPass({}));
   pm.addNestedPass<func::FuncOp>(createCPULowerVectorsPass());
@@ -28,21 +29,7 @@ void kvc::buildCPUPipeline(OpPassManager &pm, const CPUPipelineOptions &options)
   arith.includeBf16 = true;
   pm.addPass(arith::createArithExpandOpsPass(arith));
   pm.addPass(createCPUWrapKernelsPass());
-  pm.addPass(createSCFToControlFlowPass());
-  ConvertVectorToLLVMPassOptions vectors;
-  vectors.reassociateFPReductions = true;
-  vectors.force32BitVectorIndices = false;
-  pm.addPass(createConvertVectorToLLVMPass(vectors));
-  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
-  pm.addPass(createConvertMathToLLVMPass());
-  pm.addPass(createArithToLLVMConversionPass());
-  pm.addPass(createConvertIndexToLLVMPass());
-  pm.addPass(createConvertControlFlowToLLVMPass());
-  pm.addPass(createUBToLLVMConversionPass());
-  pm.addPass(createConvertFuncToLLVMPass());
-  pm.addPass(createReconcileUnrealizedCastsPass());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
+  buildLLVMConversionPipeline(pm, {.reassociateReductions = true});
 }
 
 void kvc::registerCPUPipelines() {

@@ -2,7 +2,7 @@
 #include "kvc/Target/NVIDIA/Passes.h"
 
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
-#include "kvc/Target/CPU/Passes.h"
+#include "kvc/Target/LLVM/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
@@ -18,23 +18,10 @@ void kvc::buildNVIDIAPipeline(OpPassManager &pm) {
   pm.addPass(createNVIDIAWrapKernelsPass());
   pm.addNestedPass<func::FuncOp>(createNVIDIALowerLanesPass());
   // Functions without an instruction become arithmetic, as on a CPU.
-  pm.addNestedPass<func::FuncOp>(createCPUExpandMathPass());
+  pm.addNestedPass<func::FuncOp>(createExpandMathPass());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
-  pm.addPass(createSCFToControlFlowPass());
-  ConvertVectorToLLVMPassOptions vectors;
-  vectors.force32BitVectorIndices = true;
-  pm.addPass(createConvertVectorToLLVMPass(vectors));
-  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
-  pm.addPass(createConvertMathToLLVMPass());
-  pm.addPass(createArithToLLVMConversionPass());
-  pm.addPass(createConvertIndexToLLVMPass());
-  pm.addPass(createConvertControlFlowToLLVMPass());
-  pm.addPass(createUBToLLVMConversionPass());
-  pm.addPass(createConvertFuncToLLVMPass());
-  pm.addPass(createReconcileUnrealizedCastsPass());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
+  buildLLVMConversionPipeline(pm, {.narrowVectorIndices = true});
   // Locations alone: with more the assembler would not optimise.
   LLVM::DIScopeForLLVMFuncOpPassOptions locations;
   locations.emissionKind = LLVM::DIEmissionKind::DebugDirectivesOnly;

@@ -1,5 +1,5 @@
-// kvc-cpu-expand-math: no call of a C library is left.
-// RUN: kvc-opt %s -split-input-file -verify-diagnostics -pass-pipeline="builtin.module(func.func(kvc-cpu-expand-math))" | FileCheck %s
+// kvc-expand-math: no call of a C library is left.
+// RUN: kvc-opt %s -split-input-file -verify-diagnostics -pass-pipeline="builtin.module(func.func(kvc-expand-math))" | FileCheck %s
 
 // CHECK-LABEL: func.func @exp2
 // CHECK-NOT: math.exp2

@@ -4,7 +4,7 @@
 // f32 exp and exp2 are polynomials in f32, everything else is computed in f64.
 //
 //===----------------------------------------------------------------------===//
-#include "kvc/Target/CPU/Passes.h"
+#include "kvc/Target/LLVM/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,8 +15,8 @@
 #include <limits>
 
 namespace kvc {
-#define GEN_PASS_DEF_CPUEXPANDMATHPASS
-#include "kvc/Target/CPU/Passes.h.inc"
+#define GEN_PASS_DEF_EXPANDMATHPASS
+#include "kvc/Target/LLVM/Passes.h.inc"
 } // namespace kvc
 
 using namespace mlir;
@@ -321,7 +321,7 @@ bool isNative(Operation *op) {
              math::TruncOp, math::IsNaNOp, math::IsInfOp, math::IsFiniteOp>(op);
 }
 
-struct CPUExpandMathPass : kvc::impl::CPUExpandMathPassBase<CPUExpandMathPass> {
+struct ExpandMathPass : kvc::impl::ExpandMathPassBase<ExpandMathPass> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
