@@ -34,6 +34,9 @@ static constexpr Tolerance tolerances[] = {
     {"attention", "int8", {1e-3, 1e-3, 3e-5}},
     {"attention", "int4", {1e-3, 1e-3, 3e-5}},
     {"attention", "int2", {1e-3, 1e-3, 3e-5}},
+    // Products of 16-bit numbers round queries, probabilities and decoded codes to 11 bits: unit roundoff 2^-11, an
+    // eighth of bf16's, so an eighth of what bf16 products may do.
+    {"attention", "f16 products", {1.25e-2, 1.25e-2, 1.25e-3}},
     // Over keys that RoPE in f32 rotated, as for what is stored.
     {"rotated", "f32", {2e-3, 2e-3, 5e-5}},
     {"rotated", "f16", {2e-2, 2e-2, 3e-4}},
@@ -41,6 +44,9 @@ static constexpr Tolerance tolerances[] = {
     {"rotated", "int8", {5e-2, 1e-1, 1e-3}},
     {"rotated", "int4", {5e-1, 1e+0, 1e-2}},
     {"rotated", "int2", {1e+0, 2e+0, 2e-2}},
+    // The sums of both: what the rotation and what the products may do.
+    {"rotated", "f16 products", {3.25e-2, 3.25e-2, 1.55e-3}},
+    {"rotated", "int8, f16 products", {6.25e-2, 1.125e-1, 2.25e-3}},
     // Scores of pages and slots, norms, planes.
     {"scores", "f32", {1e-4, 1e-3, 1e-5}},
     {"rotated scores", "f32", {1e-3, 5e-3, 1e-4}},
@@ -62,13 +68,19 @@ static llvm::StringRef coarser(llvm::StringRef a, llvm::StringRef b) {
   return *std::max(llvm::find(order, a), llvm::find(order, b));
 }
 
-const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind) {
+const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind, const Target *target) {
   const bool rotated = config[AxisRope] != "none" || config[AxisOp] == "rebase";
   // Some slots lie in pages and some in a tail.
   const Meaning meaning(config);
   const llvm::StringRef v = storageOf(config[AxisV]);
   llvm::StringRef k = storageOf(config[AxisK]);
-  const bool pairs = k == "bf16" || v == "bf16" || (meaning.tail && meaning.tailType == "bf16");
+  bool pairs = k == "bf16" || v == "bf16" || (meaning.tail && meaning.tailType == "bf16");
+  bool halves = false;
+  if (target && target->team) {
+    // Matrix units have products of 16-bit numbers; codes are decoded to the type of their scales.
+    pairs |= config[AxisK].ends_with("/bf16") || config[AxisV].ends_with("/bf16");
+    halves = !pairs && !(k == "f32" && v == "f32");
+  }
   k = meaning.tail ? coarser(k, meaning.tailType) : k;
   llvm::StringRef result, storage = "f32";
   switch (kind) {
@@ -97,8 +109,12 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
     break;
   default:
     result = rotated ? "rotated" : "attention";
-    // bf16 is the only format whose products may be of rounded queries and probabilities.
-    storage = !pairs ? k : rotated && (k == "int4" || k == "int2") ? k : "bf16";
+    // Elsewhere bf16 is the only format whose products may be of rounded queries and probabilities.
+    storage = rotated && (k == "int4" || k == "int2") ? k
+              : pairs                                 ? "bf16"
+              : !halves                               ? k
+              : rotated && k == "int8"                ? "int8, f16 products"
+                                                      : "f16 products";
   }
   return *llvm::find_if(tolerances,
                         [&](const Tolerance &row) { return row.result == result && row.storage == storage; });

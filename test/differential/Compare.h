@@ -10,6 +10,7 @@
 #include "Module.h"
 
 #include "kvc/Reference/Datum.h"
+#include "kvc/Target/Target.h"
 #include "kvc_runtime.h"
 
 namespace kvc::differential {
@@ -30,8 +31,8 @@ struct Tolerance {
 };
 llvm::ArrayRef<Tolerance> getTolerances();
 
-/// The row for a result of a configuration.
-const Tolerance &toleranceOf(const Config &config, ResultKind kind);
+/// The row for a result of a configuration on a target (null: a machine without matrix units).
+const Tolerance &toleranceOf(const Config &config, ResultKind kind, const Target *target);
 
 /// What is wrong with a result; empty when nothing is.
 struct Comparison {

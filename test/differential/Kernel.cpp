@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> differential::compile(Compiler &compiler, const Config &
   if (!kernel->ir) {
     return stop(Outcome::RefusedByVerifier, compiler.take());
   }
-  const Target *target = options.target;
+  const Target *target = kernel->target = options.target;
   if (!target) {
     return stop(Outcome::Failed, "expects a machine that one of the targets fits");
   }

@@ -48,6 +48,7 @@ struct Kernel {
   explicit Kernel(const Config &config) : module(config) {}
 
   Module module;
+  const Target *target = nullptr;
   mlir::OwningOpRef<mlir::ModuleOp> ir; // for the oracle
   std::vector<uint8_t> artifact;
   /// On the device with one thread, with two; loaded when first needed.

@@ -473,7 +473,7 @@ void Session::call(FunctionKind kind, const reference::Batch &batch) {
       failure = where + ": " + runtimeMessage();
       return;
     }
-    const Tolerance &tolerance = toleranceOf(kernel.module.config, result);
+    const Tolerance &tolerance = toleranceOf(kernel.module.config, result, kernel.target);
     std::function<bool(int64_t)> mayBeNan;
     if (result == ResultKind::Out && id[AxisInputs] != "finite") {
       // A step attends to the cache that it returns.
@@ -565,7 +565,7 @@ llvm::Error differential::writeCase(const Kernel &kernel, const Session &session
         names[function->kind == FunctionKind::AppendPrefix ? Role::Prefix : Role::Cache] = made[i];
         continue;
       }
-      const Errors &bound = toleranceOf(module.config, kind).bound;
+      const Errors &bound = toleranceOf(module.config, kind, kernel.target).bound;
       types += (results.empty() ? "" : ", ") + module.typeOf(kind);
       attributes +=
           (results.empty() ? "" : ", ") + module.typeOf(kind) + " {" + boundAttr +
