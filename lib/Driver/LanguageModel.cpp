@@ -220,10 +220,16 @@ Status ModelSession::check(std::span<const Append> entries) const {
   return {};
 }
 
+int64_t ModelSession::sealedGroups(int64_t length) const {
+  return std::max<int64_t>((length - residual) / sealGroup, 0);
+}
+
 int64_t ModelSession::roomUntilSeal(int64_t position) const {
-  // With n tokens, floor((n - residual) / group) groups are sealed: the last n before the next one is sealed.
-  int64_t groups = std::max<int64_t>((position + 1 - residual) / sealGroup, 0);
-  return residual + (groups + 1) * sealGroup - 1 - position;
+  return residual + (sealedGroups(position + 1) + 1) * sealGroup - 1 - position;
+}
+
+int64_t ModelSession::exactTokens(int64_t length) const {
+  return sealGroup ? length - sealedGroups(length) * sealGroup : 0;
 }
 
 Result<ModelSession::Logits> ModelSession::run(std::span<const Append> entries, bool lastRows) {

@@ -119,7 +119,9 @@ struct Timing {
 };
 
 /// What a person wants to know of a run, one figure per line.
-void printTable(llvm::raw_ostream &os, const json &figures, const Timing &timing, const ModelFacts &facts) {
+/// `exact` of `tokens` tokens are not in codes yet.
+void printTable(llvm::raw_ostream &os, const json &figures, const Timing &timing, const ModelFacts &facts,
+                int64_t exact, int64_t tokens) {
   double bytes = figures["kv_bytes_per_token"], bits = figures["kv_effective_bits"];
   double f16 = double(2 * facts.layers * facts.kvHeads * (facts.dim + facts.vDim));
   os << '\n'
@@ -129,6 +131,10 @@ void printTable(llvm::raw_ostream &os, const json &figures, const Timing &timing
                      timing.decodeTokens)
      << llvm::format("KV per token    %10.1f bytes (f16: %.0f, ratio %.2f)\n", bytes, f16, bytes / f16)
      << llvm::format("effective bits  %10.2f per value (f16: 16)\n", bits);
+  if (exact) {
+    os << llvm::format("not yet codes   %10lld tokens of %lld: the newest stay exact\n", static_cast<long long>(exact),
+                       static_cast<long long>(tokens));
+  }
 }
 
 /// Runs all streams to their ends.
@@ -211,11 +217,14 @@ Status runOrFail(const GenerateRun &run) {
   KVC_RETURN_IF_ERROR(generate(run, *model, session, streams, timing));
   KVC_ASSIGN_OR_RETURN(kvc_cache_statistics_t statistics, session.statistics());
   const ModelFacts &facts = model->facts();
-  double tokens = 0;
+  int64_t appended = 0, exact = 0;
   for (const Stream &stream : streams) {
     // The last token was never appended.
-    tokens += double(stream.prompt.size()) + double(stream.ids.size()) - (stream.ids.empty() ? 0 : 1);
+    int64_t length = int64_t(stream.prompt.size() + stream.ids.size()) - (stream.ids.empty() ? 0 : 1);
+    appended += length;
+    exact += session.exactTokens(length);
   }
+  double tokens = double(appended);
   auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
   json common = {{"prefill_tok_s", rate(timing.prefillTokens, timing.prefillSeconds)},
                  {"decode_tok_s", rate(timing.decodeTokens, timing.decodeSeconds)},
@@ -240,7 +249,7 @@ Status runOrFail(const GenerateRun &run) {
     // A token may end within a character, which JSON cannot hold: it becomes U+FFFD.
     llvm::outs() << result.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
   } else if (run.table || isTerminal) {
-    printTable(run.table ? llvm::outs() : llvm::errs(), common, timing, facts);
+    printTable(run.table ? llvm::outs() : llvm::errs(), common, timing, facts, exact, appended);
   }
   return {};
 }

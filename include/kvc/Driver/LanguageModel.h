@@ -73,12 +73,16 @@ public:
   /// One step. Logits of every new token.
   Result<Logits> stepAll(std::span<const Append> entries);
   Result<kvc_cache_statistics_t> statistics() const;
+  /// Of the first `length` tokens of a sequence, those that are stored as they are because no group of codes has them
+  /// yet; 0 where tokens become codes when they are appended, or never do.
+  int64_t exactTokens(int64_t length) const;
 
 private:
   friend class LanguageModel;
   Result<Logits> call(const char *function, std::span<const Append> entries, bool lastRows);
   Result<Logits> run(std::span<const Append> entries, bool lastRows);
   Status check(std::span<const Append> entries) const;
+  int64_t sealedGroups(int64_t length) const;
   /// New tokens that a sequence with `position` tokens takes before a group is sealed.
   int64_t roomUntilSeal(int64_t position) const;
 
