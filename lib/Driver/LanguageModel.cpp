@@ -145,7 +145,8 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOp
   kvc_device_options_t deviceOptions{sizeof(deviceOptions), options.threads, nullptr};
   kvc_device_t *device;
   KVC_CHECK(kvc_device_create(options.device.c_str(), &deviceOptions, &device));
-  runtime::DeviceHandle owner(device);
+  model->device.reset(device);
+  KVC_CHECK(kvc_device_set_profiling(device, options.profile));
   CompileOptions compile;
   compile.targets = targetsOf(device, options.target);
   compile.backend.cacheFolder = options.cacheFolder.empty() ? getDefaultCacheFolder() : options.cacheFolder;
@@ -160,6 +161,12 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOp
   model->module.reset(loaded, kvc_module_release);
   KVC_CHECK(kvc_module_bind_weights(loaded, options.path.c_str()));
   return model;
+}
+
+Result<std::string> LanguageModel::takeProfile() const {
+  const char *json;
+  KVC_CHECK(kvc_device_take_profile(device.get(), &json));
+  return std::string(json);
 }
 
 Result<ModelSession> LanguageModel::createSession(int32_t sequences, int64_t maxLength) const {

@@ -71,6 +71,27 @@ TEST_P(Calls, AddsAConstantThroughScratch) {
               ElementsAre(11, 22, 33, 44));
 }
 
+TEST_P(Calls, ProfilesDispatches) {
+  std::vector<float> x{1, 2, 3};
+  std::vector<int64_t> dims{3};
+  auto scale = [&] { module->call("scale", {Argument::tensor(x.data(), dims), Argument::real(2)}); };
+  scale();
+  EXPECT_EQ(device->takeProfile(), "[]");
+  device->setProfiling(true);
+  scale();
+  scale();
+  device->setProfiling(false);
+  scale();
+  const std::string profile = device->takeProfile();
+  const std::string entry = "{\"function\":\"scale\",\"kernel\":\"scale\",\"device\":\"" + GetParam() + "\",\"items\":";
+  EXPECT_EQ(profile.find("[" + entry), 0u) << profile;
+  const size_t second = profile.find("," + entry);
+  ASSERT_NE(second, std::string::npos) << profile;
+  EXPECT_EQ(profile.find(entry, second + 2), std::string::npos) << profile;
+  EXPECT_EQ(profile.find("\"counters\":{\"") != std::string::npos, GetParam().starts_with("sim:")) << profile;
+  EXPECT_EQ(device->takeProfile(), "[]");
+}
+
 TEST_P(Calls, PassesScalars) {
   auto results = module->call("scalars", {Argument::integer(-5000000000), Argument::integer(-7), Argument::real(0.5)});
   EXPECT_THAT(results[0].copy<double>(), ElementsAre(-5000000000.0, -7, 0.5));

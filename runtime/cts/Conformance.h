@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 inline std::vector<std::string> devices() {
   const char *variable = std::getenv("KVC_CTS_DEVICES");
-  std::string list = variable && *variable ? variable : "cpu";
+  std::string list = variable && *variable ? variable : KVC_CTS_DEFAULT_DEVICES;
   std::vector<std::string> names;
   for (size_t begin = 0; begin <= list.size();) {
     size_t end = std::min(list.find(',', begin), list.size());

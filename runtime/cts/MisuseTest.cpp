@@ -42,6 +42,11 @@ TEST_P(Misuse, NullHandles) {
   expectStatus(kvc_device_create("cpu", nullptr, nullptr), invalid, null);
   expectStatus(kvc_device_supports(nullptr, "x86-64-v3"), invalid, null);
   expectStatus(kvc_device_supports(device->get(), nullptr), invalid, null);
+  expectStatus(kvc_device_set_profiling(nullptr, 1), invalid, null);
+  const char *json = "";
+  expectStatus(kvc_device_take_profile(nullptr, &json), invalid, null);
+  EXPECT_EQ(json, nullptr);
+  expectStatus(kvc_device_take_profile(device->get(), nullptr), invalid, null);
   expectStatus(kvc_module_load_file(nullptr, "x", nullptr, &m), invalid, null);
   expectStatus(kvc_module_load_file(device->get(), nullptr, nullptr, &m), invalid, null);
   expectStatus(kvc_module_load_file(device->get(), "x", nullptr, nullptr), invalid, null);
@@ -243,17 +248,55 @@ TEST_P(Misuse, Artifacts) {
   };
   load(bytes);
   expectError(KVC_NOT_FOUND, "expects target 'z80' in the artifact", [&] { load(bytes, "z80"); });
-  fb::ModuleT module = test::testModule();
-  module.targets[0]->name = "sm_90a";
-  expectError(KVC_UNSUPPORTED, "expects a CPU target, but got 'sm_90a'", [&] { load(test::sealed(module)); });
-  module = test::testModule();
-  module.targets[0]->kernels[0]->name = "missing";
-  expectError(KVC_CORRUPT, "expects a kernel 'missing'", [&] { load(test::sealed(module)); });
-  module = test::testModule();
-  module.targets[0]->code.resize(1000);
-  expectError(KVC_CORRUPT, "expects", [&] { load(test::sealed(module)); });
-  module.targets[0]->code.assign(10, 1);
-  expectError(KVC_CORRUPT, "shorter than an ELF header", [&] { load(test::sealed(module)); });
+  const bool isCpu = GetParam() == "cpu";
+  // The module with nothing but the target of this device, changed.
+  auto changed = [&](auto change) {
+    fb::ModuleT module = test::testModule();
+    if (!isCpu) {
+      std::swap(module.targets[0], module.targets[1]);
+    }
+    module.targets.resize(1);
+    change(*module.targets[0]);
+    return test::sealed(module);
+  };
+  auto expectLoadError = [&](kvc_status_t status, const std::string &text, auto change) {
+    expectError(status, text, [&] { load(changed(change)); });
+  };
+  load(changed([](fb::TargetT &) {}));
+  if (isCpu) {
+    expectLoadError(KVC_UNSUPPORTED, "expects a CPU target, but got 'sm_90a'",
+                    [](fb::TargetT &target) { target.name = "sm_90a"; });
+    expectLoadError(KVC_CORRUPT, "expects", [](fb::TargetT &target) { target.code.resize(1000); });
+    expectLoadError(KVC_CORRUPT, "shorter than an ELF header", [](fb::TargetT &target) { target.code.assign(10, 1); });
+  } else {
+    for (const char *name : {"x86-64-v3", "sm_", "sm_80b", "sm_9999999999"}) {
+      expectLoadError(KVC_UNSUPPORTED, "expects code of an NVIDIA GPU, but got",
+                      [&](fb::TargetT &target) { target.name = name; });
+    }
+    expectLoadError(KVC_UNSUPPORTED, "expects code that compute capability",
+                    [](fb::TargetT &target) { target.name = "sm_199"; });
+    expectLoadError(KVC_UNSUPPORTED, "expects a cubin",
+                    [](fb::TargetT &target) { target.kind = fb::CodeKind::shared_object; });
+    // Neither the machine code nor the text is sound.
+    auto withText = [](std::string text) {
+      return [text](fb::TargetT &target) {
+        target.code.assign(100, 1);
+        target.assembly = text;
+      };
+    };
+    const std::string ptx = test::testModule().targets[1]->assembly;
+    expectLoadError(KVC_CORRUPT, "cannot load the kernels", withText(""));
+    expectLoadError(KVC_CORRUPT, "cannot load the kernels", withText("no PTX at all"));
+    expectLoadError(KVC_CORRUPT, "cannot load the kernels", withText(ptx.substr(0, ptx.size() / 2)));
+    std::string unknown = ptx;
+    unknown.replace(unknown.find("mul.rn.f32"), 10, "mul.rq.f32");
+    expectLoadError(KVC_CORRUPT, "cannot load the kernels", withText(unknown));
+    expectLoadError(KVC_CORRUPT, "expects a kernel 'scale'", withText(ptx.substr(0, ptx.find("// .globl"))));
+    expectLoadError(KVC_UNSUPPORTED, "bytes of shared memory, which the device",
+                    [](fb::TargetT &target) { target.kernels[0]->staging_bytes = 1 << 20; });
+  }
+  expectLoadError(KVC_CORRUPT, "expects a kernel 'missing'",
+                  [](fb::TargetT &target) { target.kernels[0]->name = "missing"; });
   expectError(KVC_NOT_FOUND, "no-such-file", [&] { Module::load(*device, "no-such-file.kvca"); });
   expectError(KVC_INVALID_ARGUMENT, "regular file", [&] { Module::load(*device, "/"); });
   expectError(KVC_INVALID_ARGUMENT, "regular file", [&] { Module::load(*device, "/dev/null"); });

@@ -120,6 +120,14 @@ KVC_API const char *kvc_device_name(const kvc_device_t *device);
  */
 KVC_API kvc_status_t kvc_device_supports(const kvc_device_t *device, const char *target);
 
+/* While profiling is on, every dispatch to the device is kept. For development: it costs time and memory, and launches
+ * on a simulated device take turns. */
+KVC_API kvc_status_t kvc_device_set_profiling(kvc_device_t *device, int32_t on);
+/* What was dispatched since the last call, in order: a JSON array of objects with "function", "kernel", "device" (the
+ * one that ran it), "items", "seconds" of the host's clock and, from devices that count (sim:...), "counters": the
+ * object that sim/README.md describes. The text lives until the thread's next call. */
+KVC_API kvc_status_t kvc_device_take_profile(kvc_device_t *device, const char **json);
+
 /* --- Modules ------------------------------------------------------------------------------------------------------ */
 
 typedef struct kvc_module_options {

@@ -167,6 +167,14 @@ public:
   }
   kvc_device_t *get() const { return handle.get(); }
 
+  void setProfiling(bool on) const { check(kvc_device_set_profiling(get(), on)); }
+  /// The dispatches since the last call, a JSON array.
+  std::string takeProfile() const {
+    const char *json;
+    check(kvc_device_take_profile(get(), &json));
+    return json;
+  }
+
   BatchHandle batch(const std::vector<int32_t> &sequences, const std::vector<int32_t> &rows,
                     const std::vector<int32_t> &positions) const {
     checkSizes(sequences, rows);

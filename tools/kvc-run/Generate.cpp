@@ -7,6 +7,7 @@
 #include "Generate.h"
 
 #include "Inputs.h"
+#include "SimReport.h"
 #include "text/ChatTemplate.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
@@ -195,11 +196,17 @@ Status generate(const GenerateRun &run, const LanguageModel &model, ModelSession
 }
 
 Status runOrFail(const GenerateRun &run) {
+  if (run.simReport) {
+    KVC_RETURN_IF_ERROR(checkSimulated(run.model.device));
+  }
   bool isTerminal = llvm::sys::Process::StandardErrIsDisplayed();
   if (isTerminal) {
     llvm::errs() << "compiling " << run.model.path << " ...\n";
   }
-  KVC_ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LanguageModel::load(run.model));
+  LanguageModelOptions options = run.model;
+  // On a CPU everything is on the host, and the list would cost time that is being measured.
+  options.profile = run.simReport || (run.json && options.device != "cpu");
+  KVC_ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LanguageModel::load(options));
   KVC_ASSIGN_OR_RETURN(std::vector<Stream> streams, readPrompts(run, model->tokenizer()));
   int64_t longest = 0;
   for (const Stream &stream : streams) {
@@ -239,8 +246,16 @@ Status runOrFail(const GenerateRun &run) {
       llvm::outs() << text << "\n---\n";
     }
   }
+  KVC_ASSIGN_OR_RETURN(std::string profile, model->takeProfile());
+  KVC_ASSIGN_OR_RETURN(SimReport report, SimReport::parse(profile));
   if (run.json) {
     json result = common;
+    if (options.profile) {
+      result["dispatches"] = report.dispatches();
+    }
+    if (run.simReport) {
+      result["sim_report"] = report.kernels();
+    }
     if (run.batch) {
       result["sequences"] = sequences;
     } else {
@@ -250,6 +265,9 @@ Status runOrFail(const GenerateRun &run) {
     llvm::outs() << result.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
   } else if (run.table || isTerminal) {
     printTable(run.table ? llvm::outs() : llvm::errs(), common, timing, facts, exact, appended);
+  }
+  if (run.simReport && !run.json) {
+    report.print(llvm::outs());
   }
   return {};
 }

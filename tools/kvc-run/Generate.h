@@ -17,6 +17,8 @@ struct GenerateRun {
   bool hasPrompt = false, chat = false, batch = false, json = false;
   /// Print speed and size of the cache after the text; a terminal shows them anyway.
   bool table = false;
+  /// Print what the simulator counted, kernel by kernel.
+  bool simReport = false;
   int64_t maxTokens = 128;
   /// 0: greedy.
   double temperature = 0;

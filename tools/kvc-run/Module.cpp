@@ -1,5 +1,6 @@
 //===- Module.cpp - kvc-run module ----------------------------------------===//
 #include "Module.h"
+#include "SimReport.h"
 
 #include "kvc/Driver/Compile.h"
 #include "kvc/Driver/DeviceRun.h"
@@ -209,6 +210,9 @@ static FailureOr<runtime::ModuleHandle> loadModule(const ModuleRun &run, kvc_dev
 }
 
 static bool runModuleOnDevice(const ModuleRun &run) {
+  if (Status status = run.simReport ? checkSimulated(run.device) : Status(); !status.ok()) {
+    return fail(status.message());
+  }
   DeviceRunOptions options;
   options.device = run.device;
   options.threads = run.threads;
@@ -234,6 +238,9 @@ static bool runModuleOnDevice(const ModuleRun &run) {
     }
     inputs.push_back(std::move(*array));
   }
+  if (kvc_device_set_profiling(device->get(), run.simReport) != KVC_OK) {
+    return fail(kvc_last_error_message());
+  }
   llvm::Expected<DeviceResults> results = runOnDevice(device->get(), module->get(), run.function, inputs, options);
   if (!results) {
     return fail("@" + run.function + ": " + llvm::toString(results.takeError()));
@@ -245,9 +252,24 @@ static bool runModuleOnDevice(const ModuleRun &run) {
   if (!writeArrays(run.outputs, results->arrays)) {
     return false;
   }
+  const char *profile;
+  if (kvc_device_take_profile(device->get(), &profile) != KVC_OK) {
+    return fail(kvc_last_error_message());
+  }
+  Result<SimReport> report = SimReport::parse(profile);
+  if (!report.ok()) {
+    return fail(report.message());
+  }
   if (run.json) {
     llvm::outs() << "{\"target\":\"" << kvc_module_target(module->get()) << "\",\"outputs\":" << results->arrays.size()
-                 << ",\"dropped_caches\":" << results->caches << "}\n";
+                 << ",\"dropped_caches\":" << results->caches;
+    if (run.simReport) {
+      llvm::outs() << ",\"dispatches\":" << report->dispatches().dump()
+                   << ",\"sim_report\":" << report->kernels().dump();
+    }
+    llvm::outs() << "}\n";
+  } else if (run.simReport) {
+    report->print(llvm::outs());
   }
   return true;
 }

@@ -28,6 +28,8 @@ struct ModuleRun {
   int64_t sequences = -1;
   int64_t capacity = 4096;
   bool wide = false;
+  /// Print what the simulator counted, kernel by kernel.
+  bool simReport = false;
 };
 
 /// Runs it; false after an error, which is on stderr. `oracle` stands in for the reference oracle (a broken one in

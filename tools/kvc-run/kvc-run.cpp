@@ -12,6 +12,12 @@ static void addDeviceOptions(CLI::App *command, std::string &device, int &thread
       ->capture_default_str();
 }
 
+static CLI::Option *addSimReport(CLI::App *command, bool &simReport) {
+  return command->add_flag(
+      "--sim-report", simReport,
+      "print what the simulator (--device sim:<chip>) counted, kernel by kernel; with --json in it");
+}
+
 /// Options of every command that runs a model.
 static void addModelOptions(CLI::App *command, kvc::LanguageModelOptions &model) {
   command->add_option("model", model.path, "the model (.gguf)")->required();
@@ -54,11 +60,13 @@ static CLI::App *addGenerate(CLI::App &app, kvc::GenerateRun &run) {
       ->check(kvc::finiteRange(0, 100))
       ->capture_default_str();
   command->add_option("--seed", run.seed, "of the sampling")->capture_default_str();
-  CLI::Option *asJson = command->add_flag("--json", run.json, "print one JSON object");
+  CLI::Option *asJson =
+      command->add_flag("--json", run.json, "print one JSON object; on devices other than cpu it lists every dispatch");
   command
       ->add_flag("--table", run.table,
                  "print speed and size of the cache after the text (a terminal shows them anyway)")
       ->excludes(asJson);
+  addSimReport(command, run.simReport);
   return command;
 }
 
@@ -159,6 +167,7 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(int64_t(0), int64_t(1) << 31))
       ->capture_default_str();
   module->add_flag("--json", run.json, "print what was run");
+  addSimReport(module, run.simReport)->excludes(reference);
   module->add_flag("--f64", run.wide, "with --reference: write floating point results as they are, in f64")
       ->needs(reference);
 

@@ -35,6 +35,8 @@ struct LanguageModelOptions {
   std::string target;
   /// Folder of compiled kernels and artifacts; empty: the default one.
   std::string cacheFolder;
+  /// Keep what is dispatched, for takeProfile.
+  bool profile = false;
 };
 
 /// The fields of a cache type after heads and dimensions, for the spellings of LanguageModelOptions::kv.
@@ -104,6 +106,9 @@ public:
   /// Target that the code is for.
   std::string target() const { return kvc_module_target(module.get()); }
 
+  /// The dispatches since the last call, as kvc_device_take_profile gives them.
+  Result<std::string> takeProfile() const;
+
   /// Room for `sequences` sequences of `maxLength` tokens.
   Result<ModelSession> createSession(int32_t sequences, int64_t maxLength) const;
 
@@ -112,6 +117,7 @@ private:
 
   text::Tokenizer modelTokenizer;
   ModelFacts modelFacts;
+  runtime::DeviceHandle device;
   std::shared_ptr<kvc_module_t> module;
 };
 

@@ -7,13 +7,14 @@
 #include "Codegen.h"
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Target/CodeCache.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/SHA256.h"
+#include "llvm/Support/Endian.h"
 #include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
@@ -44,7 +45,7 @@ StringRef baseName(StringRef name) {
 std::string hashOf(func::FuncOp kernel, StringRef name, const Target &target) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << KVC_CPU_BUILD_ID << '\n'
+  os << KVC_BUILD_ID << '\n'
      << target.name << '\n'
      << target.triple << '\n'
      << target.cpu << '\n'
@@ -52,19 +53,32 @@ std::string hashOf(func::FuncOp kernel, StringRef name, const Target &target) {
      << target.lanes << '\n'
      << name << '\n';
   isolate(kernel, name)->print(os, OpPrintingFlags().printGenericOpForm().useLocalScope());
-  return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)), /*LowerCase=*/true);
+  return CodeCache::keyOf(text);
+}
+
+/// An entry of the cache: scratch bytes, object.
+std::string pack(const cpu::CompiledKernel &kernel) {
+  std::string entry(sizeof(uint64_t), '\0');
+  llvm::support::endian::write64le(entry.data(), kernel.scratchBytes);
+  return entry + kernel.object;
+}
+std::optional<cpu::CompiledKernel> unpack(StringRef entry) {
+  if (entry.size() < sizeof(uint64_t)) {
+    return std::nullopt;
+  }
+  return cpu::CompiledKernel{entry.drop_front(sizeof(uint64_t)).str(), llvm::support::endian::read64le(entry.data())};
 }
 
 class CPUBackend : public Backend {
 public:
   FailureOr<TargetCode> compile(ModuleOp module, const Target &target, const BackendOptions &options) const override {
     cpu::prepareContext(module.getContext());
-    cpu::ObjectCache cache(options.cacheFolder);
+    CodeCache cache(options.cacheFolder, ".o");
     TargetCode result;
     struct Job {
       func::FuncOp kernel;
       std::string symbol, key;
-      cpu::CachedKernel code;
+      cpu::CompiledKernel code;
     };
     std::vector<Job> jobs;
     llvm::StringMap<size_t> bySymbol;
@@ -84,14 +98,16 @@ public:
       result.kernels.push_back({kernel.getSymName().str(), symbol, 0});
     }
     LogicalResult compiled = failableParallelForEach(module.getContext(), jobs, [&](Job &job) -> LogicalResult {
-      if (auto found = cache.find(job.key)) {
-        job.code = std::move(*found);
-        return success();
+      if (std::optional<std::string> entry = cache.find(job.key)) {
+        if (std::optional<cpu::CompiledKernel> found = unpack(*entry)) {
+          job.code = std::move(*found);
+          return success();
+        }
       }
       if (failed(compileKernel(job.kernel, job.symbol, target, job.code))) {
         return failure();
       }
-      cache.insert(job.key, job.code);
+      cache.insert(job.key, pack(job.code));
       return success();
     });
     if (failed(compiled)) {
@@ -142,7 +158,7 @@ public:
 
 private:
   static LogicalResult compileKernel(func::FuncOp kernel, StringRef symbol, const Target &target,
-                                     cpu::CachedKernel &code) {
+                                     cpu::CompiledKernel &code) {
     OwningOpRef<ModuleOp> module = isolate(kernel, symbol);
     llvm::LLVMContext context;
     std::unique_ptr<llvm::TargetMachine> machine = cpu::createTargetMachine(kernel.getLoc(), target);

@@ -35,24 +35,10 @@ llvm::FailureOr<std::string> generateCode(mlir::Location location, llvm::Module 
 /// Links objects to a shared object, or to one relocatable object. Failure comes with a diagnostic at `location`.
 llvm::FailureOr<std::string> link(mlir::Location location, llvm::ArrayRef<std::string> objects, bool shared);
 
-/// A compiled kernel as it is kept in the cache.
-struct CachedKernel {
+/// A compiled kernel.
+struct CompiledKernel {
   std::string object;
   uint64_t scratchBytes = 0;
-};
-
-/// Files named by the hash of all that the code depends on. Safe for concurrent use by threads and processes: entries
-/// are written beside and renamed; what is damaged is not found.
-class ObjectCache {
-public:
-  explicit ObjectCache(std::string folder) : folder(std::move(folder)) {}
-  std::optional<CachedKernel> find(llvm::StringRef key) const;
-  /// Keeping is best effort: where the folder cannot be written, later runs compile again.
-  void insert(llvm::StringRef key, const CachedKernel &kernel) const;
-
-private:
-  std::string path(llvm::StringRef key) const;
-  std::string folder;
 };
 
 } // namespace kvc::cpu

@@ -27,10 +27,11 @@ static llvm::ErrorOr<std::string> findAssembler() {
 }
 
 /// Reads what `ptxas -v` says: a line that names an entry, then lines with its figures.
-static void readResources(StringRef log, llvm::StringMap<nvidia::Resources> &kernels) {
+llvm::StringMap<nvidia::Resources> nvidia::readResources(StringRef log) {
+  llvm::StringMap<Resources> kernels;
   llvm::Regex entry("Compiling entry function '([^']+)'"), registers("Used ([0-9]+) registers"),
       frame("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
-  nvidia::Resources *current = nullptr;
+  Resources *current = nullptr;
   SmallVector<StringRef> lines, matches;
   log.split(lines, '\n');
   auto number = [](StringRef text) {
@@ -48,6 +49,23 @@ static void readResources(StringRef log, llvm::StringMap<nvidia::Resources> &ker
       current->spillBytes = number(matches[2]) + number(matches[3]);
     }
   }
+  return kernels;
+}
+
+StringRef nvidia::assemblerVersion() {
+  static const std::string version = [] {
+    llvm::ErrorOr<std::string> ptxas = findAssembler();
+    llvm::SmallString<128> output;
+    if (!ptxas || llvm::sys::fs::createTemporaryFile("kvc-ptxas", "txt", output)) {
+      return std::string();
+    }
+    llvm::FileRemover remove(output);
+    int code = llvm::sys::ExecuteAndWait(*ptxas, {*ptxas, "--version"}, std::nullopt,
+                                         {StringRef(), StringRef(output), StringRef(output)});
+    auto text = llvm::MemoryBuffer::getFile(output);
+    return code == 0 && text ? (*text)->getBuffer().str() : std::string();
+  }();
+  return version;
 }
 
 FailureOr<nvidia::Cubin> nvidia::assemble(Location location, StringRef ptx, const Target &target) {
@@ -96,6 +114,6 @@ FailureOr<nvidia::Cubin> nvidia::assemble(Location location, StringRef ptx, cons
   }
   Cubin cubin;
   cubin.bytes.assign((*bytes)->getBufferStart(), (*bytes)->getBufferEnd());
-  readResources(said, cubin.kernels);
+  cubin.log = said.str();
   return cubin;
 }

@@ -22,8 +22,14 @@ struct Resources {
 };
 struct Cubin {
   std::vector<uint8_t> bytes;
-  llvm::StringMap<Resources> kernels;
+  /// What ptxas said.
+  std::string log;
 };
+llvm::StringMap<Resources> readResources(llvm::StringRef log);
+
+/// The version that ptxas gives; empty where there is none.
+llvm::StringRef assemblerVersion();
+
 /// Runs ptxas (in $CUDA_HOME/bin, PATH or /usr/local/cuda/bin). Failure comes with a diagnostic at `location`.
 llvm::FailureOr<Cubin> assemble(mlir::Location location, llvm::StringRef ptx, const Target &target);
 

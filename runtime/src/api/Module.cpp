@@ -171,6 +171,28 @@ kvc_status_t kvc_device_supports(const kvc_device_t *device, const char *target)
   });
 }
 
+kvc_status_t kvc_device_set_profiling(kvc_device_t *device, int32_t on) {
+  return guarded([&]() -> Status {
+    KVC_REQUIRE(device);
+    device->device->profile().set(on != 0);
+    return {};
+  });
+}
+
+kvc_status_t kvc_device_take_profile(kvc_device_t *device, const char **json) {
+  static thread_local std::string text;
+  if (json) {
+    *json = nullptr;
+  }
+  return guarded([&]() -> Status {
+    KVC_REQUIRE(device);
+    KVC_REQUIRE(json);
+    text = device->device->profile().take();
+    *json = text.c_str();
+    return {};
+  });
+}
+
 kvc_status_t kvc_module_load_file(kvc_device_t *device, const char *path, const kvc_module_options_t *options,
                                   kvc_module_t **module) {
   auto open = [](const void *source, size_t) { return artifact::Artifact::open(static_cast<const char *>(source)); };

@@ -8,6 +8,7 @@
 #ifndef KVC_CORE_DEVICE_H
 #define KVC_CORE_DEVICE_H
 
+#include "core/Profile.h"
 #include "support/Result.h"
 
 #include <cstdint>
@@ -70,10 +71,17 @@ public:
                                              std::string_view assembly, const std::vector<KernelInfo> &kernels) = 0;
 
   /// Runs kernel(words, item) for items 0 .. items-1 after everything launched
-  /// before.
-  virtual Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items) = 0;
+  /// before. `counters`, where it is not null, becomes what the device counted
+  /// meanwhile, a JSON object; a device that counts nothing leaves it empty.
+  virtual Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
+                        std::string *counters = nullptr) = 0;
   /// Waits for everything launched.
   virtual Status synchronize() = 0;
+
+  Profile &profile() { return deviceProfile; }
+
+private:
+  Profile deviceProfile;
 };
 
 struct DeviceOptions {

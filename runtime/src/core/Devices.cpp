@@ -5,9 +5,15 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 namespace kvc::rt {
 
-Result<std::shared_ptr<Device>> createDevice(std::string_view name, const DeviceOptions &options) {
+Result<std::shared_ptr<Device>> createDevice(std::string_view name, const DeviceOptions &given) {
+  DeviceOptions options = given;
+  if (const char *variable = std::getenv("KVC_TARGET"); options.target.empty() && variable) {
+    options.target = variable;
+  }
   if (name == "cpu") {
     return createCpuDevice(options);
   }

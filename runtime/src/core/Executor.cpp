@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <set>
 
@@ -651,7 +652,23 @@ private:
     if (items == 0) {
       return {};
     }
-    return device.launch(module->code(), dispatch.kernel(), words, items);
+    return launch(dispatch.kernel(), items);
+  }
+
+  Status launch(size_t kernel, int64_t items) {
+    Profile &profile = device.profile();
+    if (!profile.isOn()) {
+      return device.launch(module->code(), kernel, words, items);
+    }
+    std::string counters;
+    const auto start = std::chrono::steady_clock::now();
+    Status status = device.launch(module->code(), kernel, words, items, &counters);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    if (status.ok()) {
+      profile.add({Module::viewOf(function.name()), module->kernelName(kernel), device.name(), items, seconds.count(),
+                   counters});
+    }
+    return status;
   }
 
   // --- Results -------------------------------------------------------------

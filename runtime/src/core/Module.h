@@ -37,6 +37,7 @@ public:
   std::string_view targetName() const { return viewOf(target->name()); }
   std::string_view provenance() const { return viewOf(artifact.module().provenance()); }
   const Code &code() const { return *moduleCode; }
+  std::string_view kernelName(size_t index) const { return viewOf(target->kernels()->Get(index)->name()); }
   Temporaries &temporaries() const { return *moduleTemporaries; }
   const void *constant(size_t index) const { return constants[index].data(); }
 

@@ -158,7 +158,8 @@ public:
     return SharedObject::load(bytes, kernels);
   }
 
-  Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items) override {
+  Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
+                std::string *) override {
     const SharedObject::Entry &entry = static_cast<const SharedObject &>(code).kernels[kernel];
     // One job at a time: callers on several threads take turns.
     std::lock_guard lock(launching);
@@ -243,11 +244,7 @@ Result<std::shared_ptr<Device>> createCpuDevice(const DeviceOptions &options) {
   if (threads == 0) {
     KVC_ASSIGN_OR_RETURN(threads, defaultThreads());
   }
-  std::string target = options.target;
-  if (const char *variable = std::getenv("KVC_TARGET"); target.empty() && variable) {
-    target = variable;
-  }
-  return std::shared_ptr<Device>(std::make_shared<CpuDevice>(level, threads, std::move(target)));
+  return std::shared_ptr<Device>(std::make_shared<CpuDevice>(level, threads, options.target));
 }
 
 } // namespace kvc::rt

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
 #include <limits>
 
 namespace kvc::rt {
@@ -46,6 +48,30 @@ Result<Chip> parseChip(std::string_view target) {
   }
   chip.isExact = !rest.empty();
   return chip;
+}
+
+/// True for what a driver may be given: it is not told where an image ends. A cubin with all of its sections, or text
+/// with its end.
+bool isWholeImage(std::span<const uint8_t> bytes) {
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof(header) || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) {
+    return !bytes.empty() && bytes[0] != ELFMAG0 && bytes.back() == 0;
+  }
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const uint64_t table = uint64_t(header.e_shnum) * header.e_shentsize;
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > bytes.size() ||
+      table > bytes.size() - header.e_shoff) {
+    return false;
+  }
+  for (size_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, bytes.data() + header.e_shoff + i * sizeof(section), sizeof(section));
+    if (section.sh_type != SHT_NOBITS &&
+        (section.sh_offset > bytes.size() || section.sh_size > bytes.size() - section.sh_offset)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 class CudaCode final : public Code {
@@ -154,7 +180,7 @@ public:
     }
     KVC_RETURN_IF_ERROR(enter());
     auto code = std::make_shared<CudaCode>(driver, context);
-    int result = driver->cuModuleLoadData(&code->module, bytes.data());
+    int result = isWholeImage(bytes) ? driver->cuModuleLoadData(&code->module, bytes.data()) : cuda::invalidImage;
     if ((result == cuda::noBinaryForGpu || result == cuda::invalidImage) && !assembly.empty()) {
       // A driver compiles PTX for chips that the cubin is not for. It wants an end of the text.
       result = driver->cuModuleLoadData(&code->module, std::string(assembly).c_str());
@@ -171,10 +197,10 @@ public:
       if (info.stagingBytes > plainSharedBytes) {
         int shared = static_cast<int>(info.stagingBytes);
         if (int error = driver->cuFuncSetAttribute(function, cuda::functionMaxDynamicShared, shared)) {
-          return driver->failure(error,
-                                 fmt::format("kernel '{}' needs {} bytes of shared memory, which the device '{}' "
-                                             "does not give",
-                                             info.name, shared, deviceName));
+          Status status = driver->failure(error, fmt::format("kernel '{}' needs {} bytes of shared memory, which the "
+                                                             "device '{}' does not give",
+                                                             info.name, shared, deviceName));
+          return Status(StatusCode::unsupported, status.message());
         }
       }
       code->kernels.push_back({function, info});
@@ -182,7 +208,8 @@ public:
     return std::shared_ptr<Code>(std::move(code));
   }
 
-  Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items) override {
+  Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
+                std::string *counters) override {
     const CudaCode::Entry &entry = static_cast<const CudaCode &>(code).kernels[kernel];
     if (items == 0) {
       return {};
@@ -197,10 +224,13 @@ public:
     for (uint64_t &value : values) {
       parameters.push_back(&value);
     }
-    int result = driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1, 1,
-                                        entry.info.stagingBytes, nullptr, parameters.data(), nullptr);
-    // The next step reads lengths on the host, so nothing is left running yet.
-    result = result ? result : driver->cuCtxSynchronize();
+    auto run = [&] {
+      int result = driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1,
+                                          1, entry.info.stagingBytes, nullptr, parameters.data(), nullptr);
+      // The next step reads lengths on the host, so nothing is left running yet.
+      return result ? result : driver->cuCtxSynchronize();
+    };
+    int result = counters ? driver->counted(run, *counters) : run();
     return result ? driver->failure(result,
                                     fmt::format("kernel '{}' failed on the device '{}'", entry.info.name, deviceName))
                   : Status();
@@ -277,7 +307,17 @@ Result<std::shared_ptr<Device>> createCudaDevice(std::string_view name, const De
   if (error != std::errc() || end != which.data() + which.size() || ordinal < 0) {
     return Status(StatusCode::notFound, fmt::format("expects a device such as cuda:0, but got '{}'", name));
   }
-  KVC_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Driver> driver, cuda::Driver::open({"libcuda.so.1", "libcuda.so"}));
+  const char *named = std::getenv("KVC_CUDA");
+  KVC_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Driver> driver,
+                       cuda::Driver::open(named ? std::vector<std::string>{named}
+                                                : std::vector<std::string>{"libcuda.so.1", "libcuda.so"}));
+  if (driver->simulatedDevice && !named) {
+    // It has the driver's soname: the loader gives it to whoever asks for the driver once it is loaded.
+    return Status(StatusCode::unsupported,
+                  fmt::format("expects an NVIDIA driver behind the device '{}', but got the simulator; use sim:<chip>, "
+                              "or name a driver in KVC_CUDA",
+                              name));
+  }
   int count = 0;
   if (int result = driver->cuDeviceGetCount(&count)) {
     return driver->failure(result, "cannot count the devices");

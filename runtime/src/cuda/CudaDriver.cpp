@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <dlfcn.h>
+#include <mutex>
 
 namespace kvc::rt::cuda {
 
@@ -33,10 +34,28 @@ Result<std::shared_ptr<Driver>> Driver::open(const std::vector<std::string> &lib
 #undef KVC_CUDA_LOAD
   driver->simulatedDevice = reinterpret_cast<decltype(driver->simulatedDevice)>(::dlsym(handle, "kvcsim_device"));
   driver->simulatorError = reinterpret_cast<decltype(driver->simulatorError)>(::dlsym(handle, "kvcsim_last_error"));
+  driver->simulatorOption = reinterpret_cast<decltype(driver->simulatorOption)>(::dlsym(handle, "kvcsim_set_option"));
+  driver->simulatorReport = reinterpret_cast<decltype(driver->simulatorReport)>(::dlsym(handle, "kvcsim_take_report"));
   if (int result = driver->cuInit(0); result != success) {
     return driver->failure(result, "cannot initialise the CUDA driver");
   }
   return driver;
+}
+
+int Driver::counted(const std::function<int()> &launch, std::string &counters) const {
+  if (!simulatorOption || !simulatorReport) {
+    return launch();
+  }
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  (void)simulatorReport(); // of launches that nobody asked for
+  (void)simulatorOption("collect", "on");
+  int result = launch();
+  // An array of one object.
+  std::string_view reports = simulatorReport();
+  (void)simulatorOption("collect", "off");
+  counters = reports.size() > 2 ? reports.substr(1, reports.size() - 2) : std::string_view();
+  return result;
 }
 
 Status Driver::failure(int result, const std::string &what) const {
@@ -48,7 +67,20 @@ Status Driver::failure(int result, const std::string &what) const {
   if (const char *more = simulatorError ? simulatorError() : nullptr; more && *more) {
     message += fmt::format(": {}", more);
   }
-  return {result == outOfMemory ? StatusCode::exhausted : StatusCode::internal, message};
+  switch (result) {
+  case outOfMemory:
+    return {StatusCode::exhausted, message};
+  case invalidImage:
+  case invalidPtx:
+    return {StatusCode::corrupt, message};
+  case noBinaryForGpu:
+  case noJitCompiler:
+    return {StatusCode::unsupported, message};
+  case unsupportedPtxVersion:
+    return {StatusCode::unsupported, message + "; a newer driver reads it"};
+  default:
+    return {StatusCode::internal, message};
+  }
 }
 
 } // namespace kvc::rt::cuda

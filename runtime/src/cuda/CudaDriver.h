@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ using Function = FunctionTag *;
 using Stream = StreamTag *;
 
 /// Results and attributes that are looked at, by the numbers of the driver's interface.
-constexpr int success = 0, outOfMemory = 2, invalidImage = 200, noBinaryForGpu = 209, unsupportedPtxVersion = 222;
+constexpr int success = 0, outOfMemory = 2, invalidImage = 200, noBinaryForGpu = 209, invalidPtx = 218,
+              noJitCompiler = 221, unsupportedPtxVersion = 222;
 constexpr int attributeComputeMajor = 75, attributeComputeMinor = 76;
 constexpr int functionMaxDynamicShared = 8;
 constexpr unsigned hostPortable = 1, hostDeviceMap = 2;
@@ -71,6 +73,12 @@ public:
   /// The simulator's own function; null in a driver.
   int (*simulatedDevice)(const char *target) = nullptr;
   const char *(*simulatorError)() = nullptr;
+  int (*simulatorOption)(const char *name, const char *value) = nullptr;
+  const char *(*simulatorReport)() = nullptr;
+
+  /// Runs one launch and takes what the simulator counted, a JSON object; empty in a driver. The counters are the
+  /// process's: such launches take turns.
+  int counted(const std::function<int()> &launch, std::string &counters) const;
 
   /// A failure in words: what was done, and what the driver says.
   Status failure(int result, const std::string &what) const;

@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 const fb::ModuleT &smallModule() {
   static const fb::ModuleT small = [] {
     fb::ModuleT module = test::testModule();
+    module.targets.resize(1);
     module.targets[0]->code.assign(16, 0xcc);
     for (auto &cache : module.caches) {
       cache->truncate_function.clear();

@@ -2,9 +2,33 @@
  *
  * Written against docs/contracts/kernel-abi.md, as the compiler's are. Two cache formats: `plain` keeps four f32 per
  * slot; `sealed` keeps the newest slots as f32 in a tail and seals groups of four slots to one signed byte per value.
+ * For NVPTX the same functions become entries with a parameter for each word, run by one thread per item.
  *===----------------------------------------------------------------------------------------------------------------===*/
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#define memcpy __builtin_memcpy
+
+#ifdef __NVPTX__
+#define WORDS3(F) F(0), F(1), F(2)
+#define WORDS4(F) WORDS3(F), F(3)
+#define WORDS19(F)                                                                                                     \
+  WORDS4(F), F(4), F(5), F(6), F(7), F(8), F(9), F(10), F(11), F(12), F(13), F(14), F(15), F(16), F(17), F(18)
+#define WORDS20(F) WORDS19(F), F(19)
+#define WORDS21(F) WORDS20(F), F(20)
+#define PARAMETER(i) uint64_t word##i
+#define ARGUMENT(i) word##i
+#define KERNEL(name, words)                                                                                            \
+  static void name##_item(const uint64_t *slots, int64_t item, void *scratch);                                         \
+  __attribute__((device_kernel)) void name(WORDS##words(PARAMETER)) {                                                  \
+    const uint64_t slots[] = {WORDS##words(ARGUMENT)};                                                                 \
+    _Alignas(64) char scratch[4096];                                                                                   \
+    name##_item(slots, __nvvm_read_ptx_sreg_ctaid_x(), scratch);                                                       \
+  }                                                                                                                    \
+  static void name##_item(const uint64_t *slots, int64_t item, void *scratch)
+#else
+#define KERNEL(name, words) void name(const uint64_t *slots, int64_t item, void *scratch)
+#endif
 
 enum { width = 4, page_slots = 4, tail_slots = 8, seal_group = 4 };
 
@@ -40,7 +64,7 @@ static const uint64_t *take(void *to, const uint64_t *slots, size_t size) {
 static void *pointer(uint64_t word) { return (void *)(uintptr_t)word; }
 
 /* (x: tensor<?xf32>, factor: f32, y: tensor<?xf32>), items of 64 elements */
-void scale(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(scale, 4) {
   const float *x = pointer(slots[0]);
   int64_t n = (int64_t)slots[1];
   float factor;
@@ -53,7 +77,7 @@ void scale(const uint64_t *slots, int64_t item, void *scratch) {
 
 /* (x: tensor<4xf32>, y: tensor<4xf32>, z: tensor<4xf32>): z = x + y, through scratch of 4096 bytes; one item per
  * element */
-void add_scratch(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(add_scratch, 3) {
   const float *x = pointer(slots[0]), *y = pointer(slots[1]);
   float *z = pointer(slots[2]);
   float *work = scratch;
@@ -68,7 +92,7 @@ void add_scratch(const uint64_t *slots, int64_t item, void *scratch) {
 }
 
 /* (i: i64, j: i32, f: f32, out: tensor<3xf64>), one item */
-void scalars(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(scalars, 4) {
   double *out = pointer(slots[3]);
   float f;
   memcpy(&f, &slots[2], sizeof(f));
@@ -78,7 +102,7 @@ void scalars(const uint64_t *slots, int64_t item, void *scratch) {
 }
 
 /* (cache, batch, rows: tensor<?x4xf32>), one item per entry */
-void append_plain(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(append_plain, 21) {
   struct cache c;
   struct batch b;
   slots = take(&b, take(&c, slots, sizeof(c)), sizeof(b));
@@ -100,7 +124,7 @@ static float plain_value(const struct cache *c, int32_t sequence, int64_t slot, 
 }
 
 /* (cache, batch, out: tensor<?xf32>), one item per entry: the sum over all slots and channels */
-void sum_plain(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(sum_plain, 21) {
   struct cache c;
   struct batch b;
   slots = take(&b, take(&c, slots, sizeof(c)), sizeof(b));
@@ -115,7 +139,7 @@ void sum_plain(const uint64_t *slots, int64_t item, void *scratch) {
 }
 
 /* (cache, batch, keep: i64), one item per entry: drops what lies behind `keep` slots */
-void keep_plain(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(keep_plain, 20) {
   struct cache c;
   struct batch b;
   slots = take(&b, take(&c, slots, sizeof(c)), sizeof(b));
@@ -126,7 +150,7 @@ void keep_plain(const uint64_t *slots, int64_t item, void *scratch) {
 }
 
 /* (cache, batch), one item per entry: writes a length that no cache can have */
-void break_length(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(break_length, 19) {
   struct cache c;
   struct batch b;
   take(&b, take(&c, slots, sizeof(c)), sizeof(b));
@@ -143,7 +167,7 @@ static int8_t *sealed_row(const struct cache *c, int32_t sequence, int64_t slot)
 }
 
 /* (cache, batch, rows: tensor<?x4xf32>), one item per entry */
-void append_sealed(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(append_sealed, 21) {
   struct cache c;
   struct batch b;
   slots = take(&b, take(&c, slots, sizeof(c)), sizeof(b));
@@ -163,7 +187,7 @@ void append_sealed(const uint64_t *slots, int64_t item, void *scratch) {
 }
 
 /* (cache, batch, out: tensor<?xf32>), one item per entry */
-void sum_sealed(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(sum_sealed, 21) {
   struct cache c;
   struct batch b;
   slots = take(&b, take(&c, slots, sizeof(c)), sizeof(b));
@@ -179,7 +203,7 @@ void sum_sealed(const uint64_t *slots, int64_t item, void *scratch) {
 }
 
 /* (cache, batch, keep: tensor<1xi32>), one item per entry: opens the last sealed group again where it must */
-void truncate_sealed(const uint64_t *slots, int64_t item, void *scratch) {
+KERNEL(truncate_sealed, 20) {
   struct cache c;
   struct batch b;
   slots = take(&b, take(&c, slots, sizeof(c)), sizeof(b));

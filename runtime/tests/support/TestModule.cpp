@@ -360,6 +360,37 @@ void addBroken(PlanT &plan) {
   b.finish(plan);
 }
 
+std::vector<uint8_t> contents(const char *path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<uint8_t> bytes(std::istreambuf_iterator<char>(file), {});
+  if (bytes.empty()) {
+    throw std::runtime_error(std::string("cannot read ") + path);
+  }
+  return bytes;
+}
+
+/// A target with the kernels and the layouts of the caches, without code.
+std::unique_ptr<TargetT> targetFor(const ModuleT &module, std::string name) {
+  auto target = std::make_unique<TargetT>();
+  target->name = std::move(name);
+  for (const char *kernelName : kernelNames) {
+    auto kernel = std::make_unique<KernelT>();
+    kernel->name = kernelName;
+    kernel->scratch_bytes = std::string_view(kernelName) == "add_scratch" ? 4096 : 0;
+    target->kernels.push_back(std::move(kernel));
+  }
+  for (const auto &spec : module.caches) {
+    auto layout = std::make_unique<CacheLayoutT>();
+    bool hasTail = spec->tail_slots > 0;
+    layout->page_bytes = 64;
+    layout->page_payload_bytes = hasTail ? 16 : 64;
+    layout->tail_bytes = hasTail ? 128 : 0;
+    layout->tail_slot_payload_bytes = hasTail ? 16 : 0;
+    target->layouts.push_back(std::move(layout));
+  }
+  return target;
+}
+
 std::unique_ptr<CacheSpecT> cacheSpec(std::string name, uint32_t tail, std::string truncate) {
   auto spec = std::make_unique<CacheSpecT>();
   spec->name = name;
@@ -408,33 +439,29 @@ fb::ModuleT testModule() {
   addBroken(*plan);
   module.plans.push_back(std::move(plan));
 
-  auto target = std::make_unique<TargetT>();
 #if defined(__aarch64__)
-  target->name = "aarch64";
+  auto cpu = targetFor(module, "aarch64");
 #else
-  target->name = "x86-64-v3";
+  auto cpu = targetFor(module, "x86-64-v3");
 #endif
-  std::ifstream file(KVC_TEST_KERNELS, std::ios::binary);
-  target->code.assign(std::istreambuf_iterator<char>(file), {});
-  if (target->code.empty()) {
-    throw std::runtime_error("cannot read " KVC_TEST_KERNELS);
+  cpu->code = contents(KVC_TEST_KERNELS);
+  module.targets.push_back(std::move(cpu));
+#ifdef KVC_TEST_PTX
+  auto gpu = targetFor(module, "sm_80");
+  const std::vector<uint8_t> ptx = contents(KVC_TEST_PTX);
+  gpu->kind = CodeKind::cubin;
+  gpu->assembly.assign(ptx.begin(), ptx.end());
+#ifdef KVC_TEST_CUBIN
+  gpu->code = contents(KVC_TEST_CUBIN);
+#else
+  gpu->code = ptx; // a driver takes PTX in place of a cubin
+  gpu->code.push_back(0);
+#endif
+  for (auto &kernel : gpu->kernels) {
+    kernel->team_lanes = 1;
   }
-  for (const char *name : kernelNames) {
-    auto kernel = std::make_unique<KernelT>();
-    kernel->name = name;
-    kernel->scratch_bytes = std::string_view(name) == "add_scratch" ? 4096 : 0;
-    target->kernels.push_back(std::move(kernel));
-  }
-  for (const auto &spec : module.caches) {
-    auto layout = std::make_unique<CacheLayoutT>();
-    bool hasTail = spec->tail_slots > 0;
-    layout->page_bytes = 64;
-    layout->page_payload_bytes = hasTail ? 16 : 64;
-    layout->tail_bytes = hasTail ? 128 : 0;
-    layout->tail_slot_payload_bytes = hasTail ? 16 : 0;
-    target->layouts.push_back(std::move(layout));
-  }
-  module.targets.push_back(std::move(target));
+  module.targets.push_back(std::move(gpu));
+#endif
   return module;
 }
 

@@ -1,21 +1,23 @@
-//===- ObjectCache.cpp - Compiled kernels on disk -------------------------===//
+//===- CodeCache.cpp - Compiled kernels on disk ---------------------------===//
 //
-// An entry: magic, version, scratch bytes, size and hash of the object, object.
+// An entry: magic, size and hash of the contents, contents.
 //
 //===----------------------------------------------------------------------===//
-#include "Codegen.h"
+#include "kvc/Target/CodeCache.h"
 
+#include "kvc/Target/Backend.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace kvc;
 
-static constexpr llvm::StringLiteral magic = "kvc-obj1";
-static constexpr size_t headerBytes = 32;
+static constexpr llvm::StringLiteral magic = "kvc-obj2";
+static constexpr size_t headerBytes = 24;
 
 std::string kvc::getDefaultCacheFolder() {
   llvm::SmallString<128> folder;
@@ -31,14 +33,18 @@ std::string kvc::getDefaultCacheFolder() {
   return folder.str().str();
 }
 
-std::string cpu::ObjectCache::path(llvm::StringRef key) const {
+std::string CodeCache::keyOf(llvm::StringRef text) {
+  return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)), /*LowerCase=*/true);
+}
+
+std::string CodeCache::path(llvm::StringRef key) const {
   // Two levels, so that no folder gets huge.
   llvm::SmallString<128> path(folder);
-  llvm::sys::path::append(path, key.take_front(2), key.drop_front(2) + ".o");
+  llvm::sys::path::append(path, key.take_front(2), key.drop_front(2) + suffix);
   return path.str().str();
 }
 
-std::optional<cpu::CachedKernel> cpu::ObjectCache::find(llvm::StringRef key) const {
+std::optional<std::string> CodeCache::find(llvm::StringRef key) const {
   if (folder.empty()) {
     return std::nullopt;
   }
@@ -51,18 +57,15 @@ std::optional<cpu::CachedKernel> cpu::ObjectCache::find(llvm::StringRef key) con
     return std::nullopt;
   }
   const char *p = bytes.data() + magic.size();
-  CachedKernel kernel;
-  kernel.scratchBytes = llvm::support::endian::read64le(p);
-  uint64_t size = llvm::support::endian::read64le(p + 8), hash = llvm::support::endian::read64le(p + 16);
+  uint64_t size = llvm::support::endian::read64le(p), hash = llvm::support::endian::read64le(p + 8);
   bytes = bytes.drop_front(headerBytes);
   if (bytes.size() != size || llvm::xxh3_64bits(bytes) != hash) {
     return std::nullopt;
   }
-  kernel.object = bytes.str();
-  return kernel;
+  return bytes.str();
 }
 
-void cpu::ObjectCache::insert(llvm::StringRef key, const CachedKernel &kernel) const {
+void CodeCache::insert(llvm::StringRef key, llvm::StringRef contents) const {
   if (folder.empty()) {
     return;
   }
@@ -77,13 +80,12 @@ void cpu::ObjectCache::insert(llvm::StringRef key, const CachedKernel &kernel) c
   }
   char header[headerBytes];
   std::memcpy(header, magic.data(), magic.size());
-  llvm::support::endian::write64le(header + 8, kernel.scratchBytes);
-  llvm::support::endian::write64le(header + 16, kernel.object.size());
-  llvm::support::endian::write64le(header + 24, llvm::xxh3_64bits(kernel.object));
+  llvm::support::endian::write64le(header + 8, contents.size());
+  llvm::support::endian::write64le(header + 16, llvm::xxh3_64bits(contents));
   bool failed;
   {
     llvm::raw_fd_ostream os(file->FD, /*shouldClose=*/false);
-    os << llvm::StringRef(header, headerBytes) << kernel.object;
+    os << llvm::StringRef(header, headerBytes) << contents;
     os.flush();
     failed = os.has_error();
     os.clear_error();
