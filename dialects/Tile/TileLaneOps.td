@@ -11,7 +11,13 @@ def Tile_Word : AnyTypeOf<[VectorOfLengthAndType<[2], [F16]>, VectorOfLengthAndT
 // Bytes of the team's staging memory, or of memory that all teams see.
 def Tile_Bytes : MemRefRankOf<[I8], [1]>;
 
-def Tile_LaneMmaOp : Tile_Op<"lane_mma", [Pure, AttrSizedOperandSegments]> {
+// What the code of one lane is made of: no lowering of tiles meets it.
+def Tile_LaneLevel : NativeOpTrait<"LaneLevel"> {
+  let cppNamespace = "::kvc::tile";
+}
+class Tile_LaneOp<string mnemonic, list<Trait> traits = []> : Tile_Op<mnemonic, traits # [Tile_LaneLevel]>;
+
+def Tile_LaneMmaOp : Tile_LaneOp<"lane_mma", [Pure, AttrSizedOperandSegments]> {
   let summary = "one step of the target's matrix unit: acc + a b, each lane holding its registers of the three";
   let description = [{
     `atom` names a row of the table of atoms (include/kvc/Target/Atoms.h), whose layouts say which element a register holds. All lanes of a
@@ -29,7 +35,7 @@ def Tile_LaneMmaOp : Tile_Op<"lane_mma", [Pure, AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-def Tile_LoadMatricesOp : Tile_Op<"load_matrices", [MemoryEffects<[MemRead]>]> {
+def Tile_LoadMatricesOp : Tile_LaneOp<"load_matrices", [MemoryEffects<[MemRead]>]> {
   let summary = "8 x 8 matrices of 16-bit elements from staging memory, spread over the lanes of a warp";
   let description = [{
     Lane 8 m + r gives the byte offset of row r (16 bytes, aligned) of matrix m. Lane l gets elements (l / 4, 2 (l % 4)) and the next one
@@ -46,7 +52,7 @@ def Tile_LoadMatricesOp : Tile_Op<"load_matrices", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_CopyAsyncOp : Tile_LaneOp<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts a copy of 16 bytes into staging memory";
   let description = [{
     The bytes arrive at any time before a `wait_async` that waits for the group. With `valid` false nothing is read, and zeros arrive.
@@ -61,13 +67,13 @@ def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>
   }];
 }
 
-def Tile_CommitAsyncOp : Tile_Op<"commit_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_CommitAsyncOp : Tile_LaneOp<"commit_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "makes a group of the copies that this lane started since the last one";
   let description = [{ A group may be empty. }];
   let assemblyFormat = "attr-dict";
 }
 
-def Tile_WaitAsyncOp : Tile_Op<"wait_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_WaitAsyncOp : Tile_LaneOp<"wait_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "waits until all but the newest `pending` groups of this lane have arrived";
   let description = [{ Other lanes see them after a barrier.
     ```mlir
@@ -76,6 +82,119 @@ def Tile_WaitAsyncOp : Tile_Op<"wait_async", [MemoryEffects<[MemRead, MemWrite]>
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending);
   let assemblyFormat = "$pending attr-dict";
+}
+
+// Products of a group of warps -----------------------------------------------------------------------------------------
+//
+// An operand in staging memory lies in panels: columns of `swizzle` bytes, one panel behind the other, each with its rows one below the
+// other. Bits 4 and up of a byte's address are flipped by as many of the bits from 7 on as `swizzle` / 16 chunks of a row can be told apart
+// by: chunk c of row r lies in place c xor (r mod 8) of a row of 128 bytes. Panels start at multiples of 1024 bytes.
+
+def Tile_GroupMmaOp : Tile_LaneOp<"group_mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts acc + a b by all warps of a group: the summed dimension in `steps` steps of the atom";
+  let description = [{
+    `atom` names a row of the table of group atoms (include/kvc/Target/Atoms.h). A is in registers, `steps` times the registers of the
+    atom, or at `a_offset` of staging memory, its rows along the summed dimension. B is at `b_offset`; `transposed`: its rows lie across the
+    summed dimension (row k holds all columns). `a_panel`, `b_panel`: bytes from a panel to the next. Without `acc` sums start at zero. The
+    results, and the registers of A, may not be touched before a `group_mma_wait` that waits for the product; the bytes of A and B may not
+    be overwritten before it. All lanes of the group take part.
+    ```mlir
+    %d:4 = tile.group_mma "m64k16.f16" () [%q] times %staging[%k] acc () {a_panel = 8192, b_panel = 1024, steps = 4, swizzle = 128}
+        : (i32, memref<?xi8, #gpu.address_space<workgroup>>, i32) -> (f32, f32, f32, f32)
+    ```
+  }];
+  let arguments = (ins StrAttr:$atom, Variadic<Tile_Word>:$a, Optional<I32>:$a_offset, Tile_Bytes:$memory, I32:$b_offset,
+                       Variadic<F32>:$acc, I64Attr:$steps, I64Attr:$swizzle, DefaultValuedAttr<I64Attr, "0">:$a_panel,
+                       DefaultValuedAttr<I64Attr, "0">:$b_panel, UnitAttr:$transposed);
+  let results = (outs Variadic<F32>:$results);
+  let assemblyFormat = [{
+    $atom `(` $a `)` (`[` $a_offset^ `]`)? `times` $memory `[` $b_offset `]` `acc` `(` $acc `)` attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_GroupMmaWaitOp : Tile_LaneOp<"group_mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until all but the newest `pending` products of the group are complete";
+  let description = [{
+    `values`: results of the products that are complete then, which may be used as `results`.
+    ```mlir
+    %s:2 = tile.group_mma_wait 0 (%d#0, %d#1) : (f32, f32) -> (f32, f32)
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending, Variadic<F32>:$values);
+  let results = (outs Variadic<F32>:$results);
+  let assemblyFormat = "$pending `(` $values `)` attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Tile_PublishOp : Tile_LaneOp<"publish", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "what is known to this lane to be in staging memory becomes visible to products that read it there";
+  let description = [{ Stores and copies are not before. }];
+  let assemblyFormat = "attr-dict";
+}
+
+// Order between parts of a team ----------------------------------------------------------------------------------------
+//
+// A phase barrier is eight bytes of staging memory, aligned. It counts arrivals; when the last of a phase arrives, the next phase begins.
+// Phases have parities 0, 1, 0 ...
+
+def Tile_PhaseInitOp : Tile_LaneOp<"phase_init", [MemoryEffects<[MemWrite]>]> {
+  let summary = "makes a phase barrier in its phase 0";
+  let description = [{ One lane does so; others use it after a barrier of all.
+    ```mlir
+    tile.phase_init %staging[%offset + 8] arrivals 4 : memref<?xi8, #gpu.address_space<workgroup>>
+    ```
+  }];
+  let arguments = (ins Tile_Bytes:$memory, I32:$offset, DefaultValuedAttr<I64Attr, "0">:$displacement,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$arrivals);
+  let assemblyFormat = "$memory `[` $offset (`+` $displacement^)? `]` `arrivals` $arrivals attr-dict `:` type($memory)";
+}
+
+def Tile_PhaseArriveOp : Tile_LaneOp<"phase_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "this lane arrives at a phase barrier, at once or when all copies that it started have arrived";
+  let description = [{
+    ```mlir
+    tile.phase_arrive %staging[%offset + 8] after_copies : memref<?xi8, #gpu.address_space<workgroup>>
+    ```
+  }];
+  let arguments = (ins Tile_Bytes:$memory, I32:$offset, DefaultValuedAttr<I64Attr, "0">:$displacement, UnitAttr:$after_copies);
+  let assemblyFormat = [{
+    $memory `[` $offset (`+` $displacement^)? `]` (`after_copies` $after_copies^)? attr-dict `:` type($memory)
+  }];
+}
+
+def Tile_PhaseWaitOp : Tile_LaneOp<"phase_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until the phase of the given parity is over";
+  let description = [{
+    A phase barrier is at most one phase ahead. What arrivals of the phase did before is visible then.
+    ```mlir
+    tile.phase_wait %staging[%offset + 8] parity %parity : memref<?xi8, #gpu.address_space<workgroup>>
+    ```
+  }];
+  let arguments = (ins Tile_Bytes:$memory, I32:$offset, DefaultValuedAttr<I64Attr, "0">:$displacement, I32:$parity);
+  let assemblyFormat = "$memory `[` $offset (`+` $displacement^)? `]` `parity` $parity attr-dict `:` type($memory)";
+}
+
+def Tile_PartBarrierOp : Tile_LaneOp<"part_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "a barrier of `lanes` lanes of the team: whole warps that all name the same `id` (1 to 15)";
+  let description = [{
+    ```mlir
+    tile.part_barrier 1 lanes 256
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<15>]>:$id, ConfinedAttr<I64Attr, [IntPositive]>:$lanes);
+  let assemblyFormat = "$id `lanes` $lanes attr-dict";
+}
+
+def Tile_SetRegistersOp : Tile_LaneOp<"set_registers", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "from here on the lanes of this group have `count` registers: fewer than before, or `more`, which others gave up";
+  let description = [{
+    ```mlir
+    tile.set_registers 240 more
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$count, UnitAttr:$more);
+  let assemblyFormat = "$count (`more` $more^)? attr-dict";
 }
 
 #endif // KVC_DIALECTS_TILE_TILELANEOPS_TD

@@ -29,100 +29,114 @@ LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
   }
   const MmaAtom &atom = *staged.find(cast<tile::MmaOp>(product).getB())->second.atom;
   Layout layout = productLayout(atom, rows, op.getScores().getType().getDimSize(1));
-  const int64_t registers = layout.inSize(Axis::Register);
-  auto rowOf = [&](int64_t reg) { return compactRegister(layout, Axis::Row, reg); };
-  Value minusInf = floatOf(b, -std::numeric_limits<float>::infinity());
+  SmallVector<Value> scores = maskedScores(b, op, layout);
+  SmallVector<Value> oldMax = pullAll(b, op.getMax(), layout), sum = pullAll(b, op.getSum(), layout);
+  const Layout accLayout = accumulatorLayout(atom, rows, op.getAcc().getType().getDimSize(1));
+  SmallVector<Value> acc = pullAll(b, op.getAcc(), accLayout);
+  RaisedMax max = raiseMax(b, scores, oldMax, layout);
+  rescaleState(b, max, oldMax, sum, acc, accLayout);
+  SmallVector<Value> added(sum.size());
+  SmallVector<Value> probs = probabilities(b, scores, max, layout, added);
+  for (auto [total, more] : llvm::zip_equal(sum, added)) {
+    total = arith::AddFOp::create(b, total, more);
+  }
+  Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
+  fragments[op.getProbs()] = {layout, probs};
+  fragments[op.getNewMax()] = {rowLayout, max.value};
+  fragments[op.getNewSum()] = {rowLayout, sum};
+  fragments[op.getNewAcc()] = {accLayout, acc};
+  packOperand(b, op.getProbs(), atom,
+              operandLayout(atom, rows, op.getScores().getType().getDimSize(1), /*innerOverWarps=*/true));
+  return success();
+}
 
+SmallVector<Value> TeamEmitter::maskedScores(Builder &b, tile::SoftmaxStepOp op, const Layout &layout) {
   SmallVector<Value> scores = pullAll(b, op.getScores(), layout);
+  Value minusInf = floatOf(b, -std::numeric_limits<float>::infinity());
   auto mask = [&](Builder &b) {
     SmallVector<Value> masked;
-    for (int64_t i = 0; i < registers; ++i) {
-      masked.push_back(arith::SelectOp::create(b, pull(b, op.getVisible(), layout, i), scores[i], minusInf));
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      masked.push_back(arith::SelectOp::create(b, pull(b, op.getVisible(), layout, i), score, minusInf));
     }
     return masked;
   };
   // Tiles that all rows see whole carry no masking code.
-  if (Value all = impliesAll(b, op.getVisible())) {
-    SmallVector<Type> types(registers, b.getF32Type());
-    auto branch = scf::IfOp::create(b, types, all, /*withElseRegion=*/true);
-    Builder plain = Builder::atBlockBegin(op.getLoc(), branch.thenBlock());
-    scf::YieldOp::create(plain, scores);
-    Builder partial = Builder::atBlockBegin(op.getLoc(), branch.elseBlock());
-    scf::YieldOp::create(partial, mask(partial));
-    scores.assign(branch.getResults().begin(), branch.getResults().end());
-  } else {
-    scores = mask(b);
+  Value all = impliesAll(b, op.getVisible());
+  if (!all) {
+    return mask(b);
   }
+  SmallVector<Type> types(scores.size(), b.getF32Type());
+  auto branch = scf::IfOp::create(b, types, all, /*withElseRegion=*/true);
+  Builder plain = Builder::atBlockBegin(op.getLoc(), branch.thenBlock());
+  scf::YieldOp::create(plain, scores);
+  Builder partial = Builder::atBlockBegin(op.getLoc(), branch.elseBlock());
+  scf::YieldOp::create(partial, mask(partial));
+  return {branch.getResults().begin(), branch.getResults().end()};
+}
 
-  SmallVector<Value> oldMax = pullAll(b, op.getMax(), layout), sum = pullAll(b, op.getSum(), layout);
-  const Layout accLayout = accumulatorLayout(atom, rows, op.getAcc().getType().getDimSize(1));
-  SmallVector<Value> acc = pullAll(b, op.getAcc(), accLayout);
+TeamEmitter::RaisedMax TeamEmitter::raiseMax(Builder &b, ArrayRef<Value> scores, ArrayRef<Value> oldMax,
+                                             const Layout &layout) {
   SmallVector<Value> tileMax(oldMax.size());
-  for (int64_t i = 0; i < registers; ++i) {
-    Value &max = tileMax[rowOf(i)];
-    max = max ? arith::MaxNumFOp::create(b, max, scores[i]).getResult() : scores[i];
+  for (auto [i, score] : llvm::enumerate(scores)) {
+    Value &max = tileMax[compactRegister(layout, Axis::Row, i)];
+    max = max ? arith::MaxNumFOp::create(b, max, score).getResult() : score;
   }
-  SmallVector<Value> newMax, shift, grows;
-  Value any;
+  RaisedMax raised;
   for (auto [max, old] : llvm::zip_equal(tileMax, oldMax)) {
     for (int64_t step : laneSteps(layout, Axis::Column)) {
       max = arith::MaxNumFOp::create(b, max, shuffleXor(b, max, step));
     }
     Value limit = arith::AddFOp::create(b, old, floatOf(b, lazyGrowth));
     Value grown = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, max, limit);
-    newMax.push_back(arith::SelectOp::create(b, grown, max, old));
-    grows.push_back(grown);
-    any = any ? arith::OrIOp::create(b, any, grown).getResult() : grown;
+    raised.value.push_back(arith::SelectOp::create(b, grown, max, old));
+    raised.grows.push_back(grown);
+    raised.any = raised.any ? arith::OrIOp::create(b, raised.any, grown).getResult() : grown;
   }
-  // What was summed so far follows the maximum.
-  SmallVector<Value> state(sum);
+  return raised;
+}
+
+void TeamEmitter::rescaleState(Builder &b, const RaisedMax &max, ArrayRef<Value> oldMax, SmallVectorImpl<Value> &sum,
+                               SmallVectorImpl<Value> &acc, const Layout &accLayout) {
+  SmallVector<Value> state(sum.begin(), sum.end());
   llvm::append_range(state, acc);
   SmallVector<Type> types(state.size(), b.getF32Type());
-  auto rescale = scf::IfOp::create(b, types, any, /*withElseRegion=*/true);
-  {
-    Builder inner = Builder::atBlockBegin(op.getLoc(), rescale.thenBlock());
-    SmallVector<Value> factors, scaled;
-    for (auto [old, now, grown] : llvm::zip_equal(oldMax, newMax, grows)) {
-      Value factor = exp2(inner, arith::SubFOp::create(inner, old, now));
-      factors.push_back(arith::SelectOp::create(inner, grown, factor, floatOf(inner, 1.0f)));
-    }
-    for (auto [value, factor] : llvm::zip_equal(sum, factors)) {
-      scaled.push_back(arith::MulFOp::create(inner, value, factor));
-    }
-    for (auto [i, value] : llvm::enumerate(acc)) {
-      scaled.push_back(arith::MulFOp::create(inner, value, factors[compactRegister(accLayout, Axis::Row, i)]));
-    }
-    scf::YieldOp::create(inner, scaled);
-    Builder same = Builder::atBlockBegin(op.getLoc(), rescale.elseBlock());
-    scf::YieldOp::create(same, state);
+  auto rescale = scf::IfOp::create(b, types, max.any, /*withElseRegion=*/true);
+  Builder inner = Builder::atBlockBegin(b.getLoc(), rescale.thenBlock());
+  SmallVector<Value> factors, scaled;
+  for (auto [old, now, grown] : llvm::zip_equal(oldMax, max.value, max.grows)) {
+    Value factor = exp2(inner, arith::SubFOp::create(inner, old, now));
+    factors.push_back(arith::SelectOp::create(inner, grown, factor, floatOf(inner, 1.0f)));
   }
-  state.assign(rescale.getResults().begin(), rescale.getResults().end());
-  sum.assign(state.begin(), state.begin() + sum.size());
-  acc.assign(state.begin() + sum.size(), state.end());
+  for (auto [value, factor] : llvm::zip_equal(sum, factors)) {
+    scaled.push_back(arith::MulFOp::create(inner, value, factor));
+  }
+  for (auto [i, value] : llvm::enumerate(acc)) {
+    scaled.push_back(arith::MulFOp::create(inner, value, factors[compactRegister(accLayout, Axis::Row, i)]));
+  }
+  scf::YieldOp::create(inner, scaled);
+  Builder same = Builder::atBlockBegin(b.getLoc(), rescale.elseBlock());
+  scf::YieldOp::create(same, state);
+  auto results = rescale.getResults();
+  sum.assign(results.begin(), results.begin() + sum.size());
+  acc.assign(results.begin() + sum.size(), results.end());
+}
+
+SmallVector<Value> TeamEmitter::probabilities(Builder &b, ArrayRef<Value> scores, const RaisedMax &max,
+                                              const Layout &layout, MutableArrayRef<Value> added) {
   // A row that saw nothing has no maximum to subtract.
-  for (Value max : newMax) {
-    Value none = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, max, minusInf);
-    shift.push_back(arith::SelectOp::create(b, none, floatOf(b, 0.0f), max));
+  Value minusInf = floatOf(b, -std::numeric_limits<float>::infinity());
+  SmallVector<Value> shift, probs;
+  for (Value value : max.value) {
+    Value none = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, value, minusInf);
+    shift.push_back(arith::SelectOp::create(b, none, floatOf(b, 0.0f), value));
   }
-  SmallVector<Value> probs;
-  SmallVector<Value> added(sum.size());
-  for (int64_t i = 0; i < registers; ++i) {
-    Value p = exp2(b, arith::SubFOp::create(b, scores[i], shift[rowOf(i)]));
+  for (auto [i, score] : llvm::enumerate(scores)) {
+    const int64_t row = compactRegister(layout, Axis::Row, i);
+    Value p = exp2(b, arith::SubFOp::create(b, score, shift[row]));
     probs.push_back(p);
-    Value &total = added[rowOf(i)];
-    total = total ? arith::AddFOp::create(b, total, p).getResult() : p;
+    added[row] = added[row] ? arith::AddFOp::create(b, added[row], p).getResult() : p;
   }
-  for (auto [total, more] : llvm::zip_equal(sum, added)) {
-    total = arith::AddFOp::create(b, total, more);
-  }
-  Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
-  fragments[op.getProbs()] = {layout, probs};
-  fragments[op.getNewMax()] = {rowLayout, newMax};
-  fragments[op.getNewSum()] = {rowLayout, sum};
-  fragments[op.getNewAcc()] = {accLayout, acc};
-  packOperand(b, op.getProbs(), atom,
-              operandLayout(atom, rows, op.getScores().getType().getDimSize(1), /*innerOverWarps=*/true));
-  return success();
+  return probs;
 }
 
 void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {

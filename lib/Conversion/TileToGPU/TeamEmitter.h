@@ -119,6 +119,23 @@ public:
 
   //===-- Softmax.cpp -----------------------------------------------------===//
   llvm::LogicalResult emitSoftmaxStep(tile::SoftmaxStepOp op);
+  // The parts of a step.
+  /// Scores in `layout`, minus infinity where they are not visible.
+  llvm::SmallVector<mlir::Value> maskedScores(Builder &b, tile::SoftmaxStepOp op, const Layout &layout);
+  /// Maxima of a lane's rows with a tile's scores, whether they are other ones than before, whether any is.
+  struct RaisedMax {
+    llvm::SmallVector<mlir::Value> value, grows;
+    mlir::Value any;
+  };
+  RaisedMax raiseMax(Builder &b, llvm::ArrayRef<mlir::Value> scores, llvm::ArrayRef<mlir::Value> oldMax,
+                     const Layout &layout);
+  /// What was summed so far follows the maximum.
+  void rescaleState(Builder &b, const RaisedMax &max, llvm::ArrayRef<mlir::Value> oldMax,
+                    llvm::SmallVectorImpl<mlir::Value> &sum, llvm::SmallVectorImpl<mlir::Value> &acc,
+                    const Layout &accLayout);
+  /// Probabilities of a tile, and in `added` their sums by rows.
+  llvm::SmallVector<mlir::Value> probabilities(Builder &b, llvm::ArrayRef<mlir::Value> scores, const RaisedMax &max,
+                                               const Layout &layout, llvm::MutableArrayRef<mlir::Value> added);
   void emitSoftmaxFinish(tile::SoftmaxFinishOp op);
   /// Sums what lanes and warps hold of a state.
   void completeState(Builder &b, mlir::Value max, mlir::Value sum, mlir::Value acc);

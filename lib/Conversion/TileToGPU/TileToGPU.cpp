@@ -35,8 +35,7 @@ struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToG
     }
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
-      if (isa_and_nonnull<tile::TileDialect>(op->getDialect()) &&
-          !isa<tile::LaneMmaOp, tile::LoadMatricesOp, tile::CopyAsyncOp, tile::CommitAsyncOp, tile::WaitAsyncOp>(op)) {
+      if (isa_and_nonnull<tile::TileDialect>(op->getDialect()) && !op->hasTrait<tile::LaneLevel>()) {
         ops.push_back(op);
       }
     });

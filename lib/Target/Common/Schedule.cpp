@@ -13,7 +13,7 @@ static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const 
     warps /= 2;
   }
   int64_t slots = warps * rowsPerWarp, tokens = std::max<int64_t>(2, warps * rowsPerWarp / shape.group);
-  return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, warps, stages);
+  return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, warps, stages, /*producers=*/0);
 }
 
 tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target *target) {
@@ -24,5 +24,6 @@ tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target
   // tile's operands within a first-level cache of 32 KiB.
   constexpr int64_t rows = 64, slots = 64, split = 1024;
   int64_t tokens = std::max<int64_t>(2, rows / shape.group);
-  return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, 1, 1);
+  return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, /*warps=*/1, /*stages=*/1,
+                                 /*producers=*/0);
 }

@@ -22,6 +22,50 @@ func.func @lane_operations(%pages: memref<?xi8>, %staging: memref<65536xi8, #sta
   return %d#0 : f32
 }
 
+// CHECK-LABEL: func.func @group_operations
+func.func @group_operations(%staging: memref<?xi8, #staging>, %q: i32, %k: i32, %parity: i32, %p: vector<2xf16>) -> f32 {
+  // CHECK: tile.phase_init %{{.*}}[%{{.*}} + 8] arrivals 4
+  tile.phase_init %staging[%q + 8] arrivals 4 : memref<?xi8, #staging>
+  // CHECK: tile.set_registers 240 more
+  tile.set_registers 240 more
+  // CHECK: tile.set_registers 24
+  tile.set_registers 24
+  // CHECK: tile.phase_arrive %{{.*}}[%{{.*}} + 8] after_copies
+  tile.phase_arrive %staging[%q + 8] after_copies : memref<?xi8, #staging>
+  // CHECK: tile.phase_wait %{{.*}}[%{{.*}}] parity
+  tile.phase_wait %staging[%q] parity %parity : memref<?xi8, #staging>
+  // CHECK: tile.publish
+  tile.publish
+  // CHECK: tile.group_mma "m64k16.f16"() [%{{.*}}] times %{{.*}}[%{{.*}}] acc() {a_panel = 8192 : i64, b_panel = 1024 : i64, steps = 4 : i64, swizzle = 128 : i64}
+  %s:4 = tile.group_mma "m64k16.f16" () [%q] times %staging[%k] acc () {a_panel = 8192, b_panel = 1024, steps = 4, swizzle = 128}
+      : (i32, memref<?xi8, #staging>, i32) -> (f32, f32, f32, f32)
+  // CHECK: tile.group_mma_wait 0
+  %r:4 = tile.group_mma_wait 0 (%s#0, %s#1, %s#2, %s#3) : (f32, f32, f32, f32) -> (f32, f32, f32, f32)
+  %o:4 = tile.group_mma "m64k16.f16" (%p, %p, %p, %p) times %staging[%k] acc (%r#0, %r#1, %r#2, %r#3) {b_panel = 1024, steps = 1, swizzle = 128, transposed}
+      : (vector<2xf16>, vector<2xf16>, vector<2xf16>, vector<2xf16>, memref<?xi8, #staging>, i32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
+  // CHECK: tile.part_barrier 1 lanes 128
+  tile.part_barrier 1 lanes 128
+  return %o#0 : f32
+}
+
+// -----
+
+func.func @no_first_operand(%staging: memref<?xi8, #gpu.address_space<workgroup>>, %k: i32) {
+  // expected-error @+1 {{expects its first operand in registers or in staging memory, but got neither}}
+  %s:4 = tile.group_mma "m64k16.f16" () times %staging[%k] acc () {steps = 4, swizzle = 128}
+      : (memref<?xi8, #gpu.address_space<workgroup>>, i32) -> (f32, f32, f32, f32)
+  return
+}
+
+// -----
+
+func.func @other_panels(%staging: memref<?xi8, #gpu.address_space<workgroup>>, %k: i32) {
+  // expected-error @+1 {{expects panels of 32, 64 or 128 bytes, but got 16}}
+  %s:4 = tile.group_mma "m64k16.f16" () [%k] times %staging[%k] acc () {steps = 4, swizzle = 16}
+      : (i32, memref<?xi8, #gpu.address_space<workgroup>>, i32) -> (f32, f32, f32, f32)
+  return
+}
+
 // -----
 
 func.func @three_matrices(%staging: memref<64xi8>, %to: i32) {

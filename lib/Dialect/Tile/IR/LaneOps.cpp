@@ -32,3 +32,26 @@ LogicalResult LoadMatricesOp::verify() {
   }
   return success();
 }
+
+LogicalResult GroupMmaOp::verify() {
+  if (getA().empty() == !getAOffset()) {
+    return emitOpError() << "expects its first operand in registers or in staging memory, but got "
+                         << (getA().empty() ? "neither" : "both");
+  }
+  if (!getAcc().empty() && getAcc().size() != getResults().size()) {
+    return emitOpError() << "expects as many results as accumulators, but got " << getResults().size() << " and "
+                         << getAcc().size();
+  }
+  if (getSwizzle() != 32 && getSwizzle() != 64 && getSwizzle() != 128) {
+    return emitOpError() << "expects panels of 32, 64 or 128 bytes, but got " << getSwizzle();
+  }
+  return success();
+}
+
+LogicalResult GroupMmaWaitOp::verify() {
+  if (getValues().getTypes() != getResultTypes()) {
+    return emitOpError() << "expects a result for each value, but got " << getResults().size() << " for "
+                         << getValues().size();
+  }
+  return success();
+}

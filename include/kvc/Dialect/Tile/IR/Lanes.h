@@ -8,6 +8,11 @@
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
 
+namespace kvc::tile {
+/// Of operations that are the code of one lane.
+template <typename ConcreteType> class LaneLevel : public mlir::OpTrait::TraitBase<ConcreteType, LaneLevel> {};
+} // namespace kvc::tile
+
 #define GET_OP_CLASSES
 #include "Tile/TileLaneOps.h.inc"
 
