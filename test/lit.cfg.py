@@ -33,6 +33,7 @@ llvm_config.add_tool_substitutions([ToolSubst(tool) for tool in built] + ["mlir-
 config.available_features.update(built)
 
 config.substitutions.append(("%inputs", os.path.join(source, "Inputs")))
+config.substitutions.append(("%llvm_include", config.llvm_include_dir))
 config.substitutions.append(("%methods", os.path.join(config.kvc_source_root, "methods")))
 python = os.path.join(config.kvc_source_root, ".venv", "bin", "python")
 if os.path.exists(python):
