@@ -4,29 +4,21 @@
 using namespace mlir;
 using namespace kvc;
 
-static Type elementType(ImplicitLocOpBuilder &b, const MmaAtom &atom) {
-  return atom.operand == AtomElement::F16 ? Type(b.getF16Type()) : Type(b.getBF16Type());
+ProductType TeamEmitter::productOf(Value operand) {
+  Operation *op = operand.getDefiningOp();
+  if (auto gather = dyn_cast<tile::GatherOperandOp>(op)) {
+    return kvc::productOf(cast<kvcache::CacheType>(gather.getCache().getType()), gather.getPlane());
+  }
+  auto rows = cast<tile::OperandOp>(op);
+  return kvc::productOf(cast<kvcache::CacheType>(rows.getCache().getType()), rows.getPlane());
 }
 
-const MmaAtom *TeamEmitter::atomOf(tile::OperandOp op) {
-  auto type = cast<kvcache::CacheType>(op.getCache().getType());
-  StringRef format = (op.getPlane() == kvcache::Plane::K ? type.getK() : type.getV()).getName();
-  const MmaAtom *atom = lookupMmaAtom(("m16n8k16." + format).str());
-  if (!atom) {
-    fail(op) << "of format " << format << " has no lowering to teams yet: expects f16 or bf16";
+void TeamEmitter::packOperand(Builder &b, Value tile, ProductType type, const Layout &layout) {
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
+    numbers.push_back(pull(b, tile, layout, i));
   }
-  return atom;
-}
-
-void TeamEmitter::packOperand(Builder &b, Value tile, const MmaAtom &atom, const Layout &layout) {
-  SmallVector<Value> &packed = words[tile];
-  auto pair = VectorType::get({2}, b.getF32Type());
-  auto narrow = VectorType::get({2}, elementType(b, atom));
-  for (int64_t i = 0; i < layout.inSize(Axis::Register); i += 2) {
-    Value low = pull(b, tile, layout, i), high = pull(b, tile, layout, i + 1);
-    packed.push_back(
-        arith::TruncFOp::create(b, narrow, vector::FromElementsOp::create(b, pair, ValueRange{low, high})));
-  }
+  words[{tile.getAsOpaquePointer(), type}] = createWords(b, numbers, type);
 }
 
 namespace {
@@ -47,10 +39,10 @@ public:
     swizzle = row;
   }
 
-  /// Slots `slot ..` (a multiple of 8), chunks `first` (even) and the next.
-  SmallVector<Value> load(int64_t slot, int64_t first, Type word) {
+  /// Slots `slot ..` (a multiple of 8), chunks `first` (even) and the next, of a set of words.
+  SmallVector<Value> load(int64_t slot, int64_t first, int64_t set, Type word) {
     Value place = chunk;
-    int64_t displacement = slot * operand.stageRow;
+    int64_t displacement = slot * operand.stageRow + set * operand.setBytes;
     if (operand.swizzled) {
       // Of a chunk's number the low three bits flip with the slot; those above stay, and are known here.
       place = arith::XOrIOp::create(b, arith::XOrIOp::create(b, chunk, swizzle), wordOf(b, first % 8));
@@ -86,21 +78,19 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     before->second(b);
   }
   const bool isScores = op.getContract() == tile::Contract::Channels;
-  const int64_t rows = op.getA().getType().getDimSize(0), slots = op.getB().getType().getSlots();
-  const int64_t channels = op.getB().getType().getChannels();
+  const int64_t rows = op.getA().getType().getDimSize(0);
+  const int64_t slots = paddedSlots(rows, op.getB().getType().getSlots());
+  const int64_t channels = paddedChannels(op.getB().getType().getChannels());
   TeamShape shape = shapeOf(rows);
-  if (slots % (16 * shape.columnWarps)) {
-    return fail(op) << "of " << slots << " slots among " << shape.columnWarps
-                    << " warps has no lowering to teams yet: expects whole instructions of 16 slots for each warp";
-  }
   const int64_t ownSlots = slots / shape.columnWarps;
   Value firstSlot = mulWords(b,
                              arith::RemUIOp::create(b, arith::DivUIOp::create(b, warp, wordOf(b, shape.rowWarps)),
                                                     wordOf(b, shape.columnWarps)),
                              ownSlots);
   StageReader reader(*this, b, operand, firstSlot, /*transposed=*/!isScores);
-  auto word = VectorType::get({2}, elementType(b, atom));
-  const SmallVector<Value> &a = words[op.getA()];
+  const bool isHalf = operand.product == ProductType::F16;
+  auto word = VectorType::get({2}, isHalf ? Type(b.getF16Type()) : Type(b.getBF16Type()));
+  const auto &sets = words[{op.getA().getAsOpaquePointer(), operand.product}];
 
   Layout layout = isScores ? productLayout(atom, rows, slots) : accumulatorLayout(atom, rows, channels);
   SmallVector<Value> acc;
@@ -111,22 +101,25 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   }
   const int64_t steps = (isScores ? channels : ownSlots) / atom.k;
   const int64_t columnTiles = (isScores ? ownSlots : channels) / atom.n;
-  if (a.size() != static_cast<size_t>(shape.rowTiles * steps * 4) || hasFailed()) {
+  if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * 4) || hasFailed()) {
     return hasFailed() ? failure() : fail(op) << "expects its first operand as words of " << atom.name;
   }
-  for (int64_t step = 0; step < steps; ++step) {
-    for (int64_t column = 0; column < columnTiles; column += 2) {
-      SmallVector<Value> second =
-          isScores ? reader.load(column * 8, step * 2, word) : reader.load(step * 16, column, word);
-      for (int64_t tile : {column, column + 1}) {
-        ValueRange secondWords = ValueRange(second).slice((tile - column) * 2, 2);
-        for (int64_t row = 0; row < shape.rowTiles; ++row) {
-          ValueRange first = ValueRange(a).slice((row * steps + step) * 4, 4);
-          MutableArrayRef<Value> sums = MutableArrayRef<Value>(acc).slice((row * columnTiles + tile) * 4, 4);
-          SmallVector<Type> types(4, b.getF32Type());
-          auto mma =
-              tile::LaneMmaOp::create(b, types, atom.name, first, secondWords, ValueRange(ArrayRef<Value>(sums)));
-          llvm::copy(mma.getResults(), sums.begin());
+  for (auto [firstSet, secondSet] : productTerms(operand.product)) {
+    const SmallVector<Value> &a = sets[firstSet];
+    for (int64_t step = 0; step < steps; ++step) {
+      for (int64_t column = 0; column < columnTiles; column += 2) {
+        SmallVector<Value> second = isScores ? reader.load(column * 8, step * 2, secondSet, word)
+                                             : reader.load(step * 16, column, secondSet, word);
+        for (int64_t tile : {column, column + 1}) {
+          ValueRange secondWords = ValueRange(second).slice((tile - column) * 2, 2);
+          for (int64_t row = 0; row < shape.rowTiles; ++row) {
+            ValueRange first = ValueRange(a).slice((row * steps + step) * 4, 4);
+            MutableArrayRef<Value> sums = MutableArrayRef<Value>(acc).slice((row * columnTiles + tile) * 4, 4);
+            SmallVector<Type> types(4, b.getF32Type());
+            auto mma =
+                tile::LaneMmaOp::create(b, types, atom.name, first, secondWords, ValueRange(ArrayRef<Value>(sums)));
+            llvm::copy(mma.getResults(), sums.begin());
+          }
         }
       }
     }

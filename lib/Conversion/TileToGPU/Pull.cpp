@@ -17,6 +17,37 @@ static Value scalarOf(ImplicitLocOpBuilder &b, Attribute value) {
   return arith::ConstantOp::create(b, cast<TypedAttr>(value));
 }
 
+/// Entry `at` of a table of numbers that count: in steps, in rounds of `period`, or each of them `period` times. Null
+/// for other tables.
+static Value tableOf(ImplicitLocOpBuilder &b, DenseElementsAttr dense, Value at) {
+  SmallVector<int64_t> values;
+  for (const APInt &value : dense.getValues<APInt>()) {
+    values.push_back(value.getSExtValue());
+  }
+  const auto count = static_cast<int64_t>(values.size());
+  auto isAll = [&](auto formula) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (values[i] != formula(i)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  const int64_t step = values[1] - values[0];
+  if (isAll([&](int64_t i) { return values[0] + step * i; })) {
+    return addWords(b, mulWords(b, at, step), values[0]);
+  }
+  for (int64_t period = 2; period < count; ++period) {
+    if (isAll([&](int64_t i) { return i % period; })) {
+      return b.createOrFold<arith::RemUIOp>(at, wordOf(b, period));
+    }
+    if (isAll([&](int64_t i) { return i / period; })) {
+      return b.createOrFold<arith::DivUIOp>(at, wordOf(b, period));
+    }
+  }
+  return Value();
+}
+
 Value TeamEmitter::pull(Builder &b, Value tile, const Layout &layout, int64_t reg) {
   auto type = cast<VectorType>(tile.getType());
   Type element = type.getElementType();
@@ -44,6 +75,9 @@ Value TeamEmitter::pull(Builder &b, Value tile, const Layout &layout, int64_t re
   }
   if (auto load = dyn_cast<tile::LoadRowsOp>(op)) {
     return loadRowElement(load, layout, reg);
+  }
+  if (auto mask = dyn_cast<tile::LoadMaskOp>(op)) {
+    return loadMaskElement(b, mask, layout, reg);
   }
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto dense = cast<DenseElementsAttr>(constant.getValue());
@@ -105,28 +139,23 @@ Value TeamEmitter::pullAlong(Builder &b, Value tile, Axis axis, const Layout &la
     return loadRowNumber(op, layout, reg);
   }
   if (auto positions = dyn_cast<tile::SlotPositionsOp>(op)) {
-    auto cacheType = cast<kvcache::CacheType>(positions.getCache().getType());
-    if (cacheType.getStoredPositions()) {
-      fail(op) << "of stored positions has no lowering to teams yet";
-      return poison();
+    if (cast<kvcache::CacheType>(positions.getCache().getType()).getStoredPositions()) {
+      return loadColumnPosition(op, layout, reg);
     }
     return addWords(b, toWord(b, positions.getSlot()), coordinate(b, layout, axis, reg));
+  }
+  if (isa<tile::GatherPositionsOp>(op)) {
+    return loadColumnPosition(op, layout, reg);
   }
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto dense = cast<DenseElementsAttr>(constant.getValue());
     if (dense.isSplat()) {
       return scalarOf(b, dense.getSplatValue<Attribute>());
     }
-    if (element.isInteger(32)) {
-      // Numbers in steps: the coordinate says which.
-      auto values = llvm::to_vector(dense.getValues<int32_t>());
-      int32_t step = values[1] - values[0];
-      bool even = true;
-      for (size_t i = 1; i < values.size(); ++i) {
-        even &= values[i] - values[i - 1] == step;
-      }
-      if (even) {
-        return addWords(b, mulWords(b, coordinate(b, layout, axis, reg), step), values[0]);
+    if (element.isInteger(32) || element.isIndex()) {
+      Value number = tableOf(b, dense, coordinate(b, layout, axis, reg));
+      if (number) {
+        return element.isIndex() ? toIndex(b, number) : number;
       }
     }
     fail(op) << "is a table of different numbers, which has no lowering to teams yet";

@@ -52,11 +52,13 @@ public:
       : emitter(emitter), loop(loop), warps(emitter.schedule.getWarps()),
         stages(std::max<int64_t>(2, emitter.schedule.getStages())) {
     for (tile::OperandOp op : operands) {
-      this->operands.push_back({op, nullptr, nullptr, nullptr, 0, 0, false, 0, 0, Value()});
+      StagedOperand operand;
+      operand.op = op;
+      this->operands.push_back(operand);
     }
   }
 
-  LogicalResult prepare();
+  void prepare();
   int64_t bytes() const { return stagingBytes; }
   int64_t ahead() const { return stages - 1; }
   int64_t stageCount() const { return stages; }
@@ -96,42 +98,17 @@ private:
 };
 } // namespace
 
-LogicalResult Ring::prepare() {
+void Ring::prepare() {
   tile::OperandOp first = operands.front().op;
   for (StagedOperand &operand : operands) {
     tile::OperandOp op = operand.op;
     operand.cache = &emitter.context.cache(op.getCache());
-    if (op.getPart() != tile::Part::Pages) {
-      return emitter.fail(op) << "of a tail has no lowering to teams yet";
-    }
     operand.plane = &operand.cache->layout.plane(op.getPlane());
-    if (op.getPlane() == kvcache::Plane::K && operand.cache->type.getRope()) {
-      return emitter.fail(op) << "of keys that are rotated when they are loaded has no lowering to teams yet";
-    }
-    operand.atom = emitter.atomOf(op);
-    if (!operand.atom) {
-      return failure();
-    }
-    if (op.getCache() != first.getCache() || op.getSlot() != first.getSlot() || op.getCount() != first.getCount() ||
-        op.getSequence() != first.getSequence() || op.getHead() != first.getHead()) {
-      return emitter.fail(op) << "of other slots than the loop's first operand has no lowering to teams yet";
-    }
-    int64_t channels = op.getType().getChannels(), slots = op.getType().getSlots();
-    if (channels % 16) {
-      return emitter.fail(op) << "of " << channels
-                              << " channels has no lowering to teams yet: expects a multiple of 16";
-    }
+    operand.product = emitter.productOf(op.getResult());
+    operand.atom = &kvc::atomOf(operand.product);
+    const int64_t slots = op.getType().getSlots();
     rowsPerWarp = slots / warps;
-    if (slots % warps || rowsPerWarp > emitter.facts.lanes) {
-      return emitter.fail(op) << "of " << slots << " slots for " << warps
-                              << " warps has no lowering to teams yet: expects 1 to " << emitter.facts.lanes
-                              << " slots for each";
-    }
-    // Rows of chunks of 16 bytes: eight rows of a matrix must fall on different banks. Either chunks are swizzled, in
-    // groups of eight, or a row has an odd number of them.
-    operand.chunks = channels / 8;
-    operand.swizzled = operand.chunks % 8 == 0;
-    operand.stageRow = (operand.swizzled ? operand.chunks : operand.chunks | 1) * 16;
+    layOutStage(operand, op.getType().getChannels());
     operand.offset = stagingBytes;
     operand.stageBytes = slots * operand.stageRow;
     stagingBytes += operand.stageBytes * stages;
@@ -144,7 +121,35 @@ LogicalResult Ring::prepare() {
                : isMultipleOf(value, rowsPerWarp);
   };
   onePage = page % rowsPerWarp == 0 && steps(first.getSlot());
-  return success();
+}
+
+/// Whether rows go to the ring as they lie in pages, beside those of `first` (null: it is the first).
+static bool fitsRing(TeamEmitter &emitter, Operation *operation, tile::OperandOp first) {
+  auto op = dyn_cast<tile::OperandOp>(operation);
+  if (!op || !op.getResult().hasOneUse() || op.getPart() != tile::Part::Pages) {
+    return false;
+  }
+  auto mma = dyn_cast<tile::MmaOp>(*op->getUsers().begin());
+  if (!mma || mma->getBlock() != op->getBlock()) {
+    return false;
+  }
+  const CacheMemory &cache = emitter.context.cache(op.getCache());
+  const kvcache::FormatAttr format = cache.layout.plane(op.getPlane()).format;
+  const ProductType product = emitter.productOf(op.getResult());
+  if (format.getName() != (product == ProductType::F16 ? "f16" : "bf16") || product == ProductType::Split ||
+      (op.getPlane() == kvcache::Plane::K && cache.type.getRope())) {
+    return false;
+  }
+  const int64_t channels = op.getType().getChannels(), slots = op.getType().getSlots(),
+                warps = emitter.schedule.getWarps();
+  if (channels != TeamEmitter::paddedChannels(channels) ||
+      slots != emitter.paddedSlots(mma.getA().getType().getDimSize(0), slots) || slots % warps ||
+      slots / warps > emitter.facts.lanes) {
+    return false;
+  }
+  return !first ||
+         (op.getCache() == first.getCache() && op.getSlot() == first.getSlot() && op.getCount() == first.getCount() &&
+          op.getSequence() == first.getSequence() && op.getHead() == first.getHead());
 }
 
 Value Ring::at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping) {
@@ -278,15 +283,21 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
 
 LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   SmallVector<tile::OperandOp> operands;
+  SmallVector<Operation *> others;
   tile::SoftmaxStepOp step;
   for (Operation &op : *loop.getBody()) {
-    if (auto operand = dyn_cast<tile::OperandOp>(op)) {
-      operands.push_back(operand);
+    if (isa<tile::OperandOp, tile::GatherOperandOp>(op)) {
+      if (fitsRing(*this, &op, operands.empty() ? tile::OperandOp() : operands.front())) {
+        operands.push_back(cast<tile::OperandOp>(op));
+      } else {
+        others.push_back(&op);
+      }
     } else if (auto softmax = dyn_cast<tile::SoftmaxStepOp>(op)) {
       step = softmax;
     }
   }
-  if (operands.empty() && loop.getNumResults() == 0) {
+  if (operands.empty() && others.empty() &&
+      llvm::none_of(loop.getResultTypes(), [](Type type) { return isa<VectorType>(type); })) {
     return emitBlock(*loop.getBody());
   }
   auto carriedAt = [&](Value value) -> std::optional<unsigned> {
@@ -298,30 +309,18 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   };
   if (operands.empty() || !step || loop.getNumResults() != 3 || !carriedAt(step.getMax()) ||
       !carriedAt(step.getSum()) || !carriedAt(step.getAcc())) {
-    if (operands.empty() && llvm::none_of(loop.getResultTypes(), [](Type type) { return isa<VectorType>(type); })) {
-      return emitBlock(*loop.getBody());
-    }
-    return fail(loop) << "over tiles that carries something else than a softmax state has no lowering to teams yet";
+    return emitPlainLoop(loop);
   }
   const unsigned maxAt = *carriedAt(step.getMax()), sumAt = *carriedAt(step.getSum()),
                  accAt = *carriedAt(step.getAcc());
 
   Ring ring(*this, loop, operands);
-  if (failed(ring.prepare())) {
-    return failure();
-  }
+  ring.prepare();
   useStaging(ring.bytes());
   Builder b(loop.getLoc(), loop);
-  // Layouts of the state follow from the product with values.
-  const MmaAtom *atom = nullptr;
-  for (StagedOperand &operand : ring.operands) {
-    atom = operand.op.getPlane() == kvcache::Plane::V ? operand.atom : atom;
-  }
-  if (!atom) {
-    return fail(loop) << "over keys alone has no lowering to teams yet";
-  }
   const auto accType = cast<VectorType>(step.getAcc().getType());
-  const Layout accLayout = accumulatorLayout(*atom, accType.getDimSize(0), accType.getDimSize(1));
+  const int64_t accChannels = paddedChannels(accType.getDimSize(1));
+  const Layout accLayout = accumulatorLayout(*ring.operands.front().atom, accType.getDimSize(0), accChannels);
   const Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
   // Accumulator and queries live through the whole loop; scores, addresses and what is on its way need the rest.
   constexpr int64_t otherRegisters = 48;
@@ -345,6 +344,9 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
 
   // Whatever used staging memory before is done with it.
   gpu::BarrierOp::create(b);
+  if (failed(decodeOperands(loop, others, ring.bytes(), /*alone=*/false))) {
+    return failure();
+  }
   Value stepSize = loop.getStep(), iv = loop.getLowerBound();
   for (int64_t i = 0; i < ring.ahead(); ++i) {
     Value page = ring.loadPage(b, iv);
@@ -383,16 +385,7 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   for (auto [number, operand] : llvm::enumerate(ring.operands)) {
     operand.stage = addWords(inner, mulWords(inner, stage, operand.stageBytes), operand.offset);
     staged[operand.op.getResult()] = operand;
-    Operation *user = nullptr;
-    for (Operation *candidate : operand.op.getResult().getUsers()) {
-      if (user || candidate->getBlock() != loop.getBody()) {
-        return fail(operand.op) << "that several operations use has no lowering to teams yet";
-      }
-      user = candidate;
-    }
-    if (!user) {
-      return fail(operand.op) << "that nothing uses has no lowering to teams yet";
-    }
+    Operation *user = *operand.op.getResult().getUsers().begin();
     beforeProduct[user] = [&ring, &nextPage, number, next, page, freeStage, stepSize](Builder &b) {
       tile::WaitAsyncOp::create(b, ring.pending());
       gpu::BarrierOp::create(b);
@@ -421,24 +414,13 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   for (StagedOperand &operand : ring.operands) {
     beforeProduct.erase(*operand.op.getResult().getUsers().begin());
   }
+  for (Operation *op : others) {
+    beforeProduct.erase(*op->getResult(0).getUsers().begin());
+  }
   tile::WaitAsyncOp::create(b, 0);
   gpu::BarrierOp::create(b);
   // The old loop goes after what it still speaks of.
   yield->setOperands(loop.getInitArgs());
 
-  // A state that another loop takes up stays as it is in all warps.
-  size_t takers = 0, uses = 0;
-  for (Value result : loop.getResults()) {
-    for (Operation *user : result.getUsers()) {
-      ++uses;
-      takers += isa<scf::ForOp>(user);
-    }
-  }
-  if (takers != uses) {
-    if (takers) {
-      return fail(loop) << "whose state is used by a loop and by something else has no lowering to teams yet";
-    }
-    completeState(b, loop.getResult(maxAt), loop.getResult(sumAt), loop.getResult(accAt));
-  }
-  return success();
+  return leaveState(b, loop, loop.getResult(maxAt), loop.getResult(sumAt), loop.getResult(accAt));
 }

@@ -18,20 +18,19 @@ static Value exp2(ImplicitLocOpBuilder &b, Value x) { return math::Exp2Op::creat
 LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
   Builder b(op.getLoc(), op);
   const int64_t rows = op.getScores().getType().getDimSize(0);
-  Operation *product = nullptr;
+  // Probabilities that enter no product are only counted.
+  std::optional<ProductType> product;
   for (Operation *user : op.getProbs().getUsers()) {
-    if (auto mma = dyn_cast<tile::MmaOp>(user); mma && mma.getA() == op.getProbs() && staged.contains(mma.getB())) {
-      product = user;
+    if (auto mma = dyn_cast<tile::MmaOp>(user); mma && mma.getA() == op.getProbs()) {
+      product = productOf(mma.getB());
     }
   }
-  if (!product) {
-    return fail(op) << "whose probabilities enter no product has no lowering to teams yet";
-  }
-  const MmaAtom &atom = *staged.find(cast<tile::MmaOp>(product).getB())->second.atom;
-  Layout layout = productLayout(atom, rows, op.getScores().getType().getDimSize(1));
+  const MmaAtom &atom = kvc::atomOf(product.value_or(ProductType::F16));
+  const int64_t slots = paddedSlots(rows, op.getScores().getType().getDimSize(1));
+  Layout layout = productLayout(atom, rows, slots);
   SmallVector<Value> scores = maskedScores(b, op, layout);
   SmallVector<Value> oldMax = pullAll(b, op.getMax(), layout), sum = pullAll(b, op.getSum(), layout);
-  const Layout accLayout = accumulatorLayout(atom, rows, op.getAcc().getType().getDimSize(1));
+  const Layout accLayout = accumulatorLayout(atom, rows, paddedChannels(op.getAcc().getType().getDimSize(1)));
   SmallVector<Value> acc = pullAll(b, op.getAcc(), accLayout);
   RaisedMax max = raiseMax(b, scores, oldMax, layout);
   rescaleState(b, max, oldMax, sum, acc, accLayout);
@@ -45,8 +44,9 @@ LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
   fragments[op.getNewMax()] = {rowLayout, max.value};
   fragments[op.getNewSum()] = {rowLayout, sum};
   fragments[op.getNewAcc()] = {accLayout, acc};
-  packOperand(b, op.getProbs(), atom,
-              operandLayout(atom, rows, op.getScores().getType().getDimSize(1), /*innerOverWarps=*/true));
+  if (product) {
+    packOperand(b, op.getProbs(), *product, operandLayout(atom, rows, slots, /*innerOverWarps=*/true));
+  }
   return success();
 }
 
@@ -60,8 +60,9 @@ SmallVector<Value> TeamEmitter::maskedScores(Builder &b, tile::SoftmaxStepOp op,
     }
     return masked;
   };
-  // Tiles that all rows see whole carry no masking code.
-  Value all = impliesAll(b, op.getVisible());
+  // Tiles that all rows see whole carry no masking code, unless columns fill up an instruction.
+  const bool isWhole = layout.outSize(Axis::Column) == op.getVisible().getType().getDimSize(1);
+  Value all = isWhole ? impliesAll(b, op.getVisible()) : Value();
   if (!all) {
     return mask(b);
   }
@@ -148,7 +149,7 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
     }
   }
   const int64_t rows = cast<VectorType>(acc.getType()).getDimSize(0),
-                columns = cast<VectorType>(acc.getType()).getDimSize(1);
+                columns = paddedChannels(cast<VectorType>(acc.getType()).getDimSize(1));
   TeamShape shape = shapeOf(rows);
   if (shape.columnWarps == 1) {
     return;

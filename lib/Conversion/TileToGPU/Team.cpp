@@ -159,18 +159,19 @@ static bool isTile(Type type) { return isa<VectorType>(type); }
 LogicalResult TeamEmitter::packFirstOperand(Value tile) {
   for (Operation *user : tile.getUsers()) {
     auto mma = dyn_cast<tile::MmaOp>(user);
-    if (!mma || mma.getA() != tile || words.contains(tile)) {
+    if (!mma || mma.getA() != tile) {
       continue;
     }
-    auto operand = mma.getB().getDefiningOp<tile::OperandOp>();
-    const MmaAtom *atom = operand ? atomOf(operand) : nullptr;
-    if (!atom) {
-      return hasFailed() ? failure() : fail(mma) << "with selected slots has no lowering to teams yet";
+    const ProductType type = productOf(mma.getB());
+    if (words.contains({tile.getAsOpaquePointer(), type})) {
+      continue;
     }
     Builder b(tile.getLoc(), tile.getContext());
     b.setInsertionPointAfterValue(tile);
-    auto type = cast<VectorType>(tile.getType());
-    packOperand(b, tile, *atom, operandLayout(*atom, type.getDimSize(0), type.getDimSize(1), /*innerOverWarps=*/false));
+    auto tileType = cast<VectorType>(tile.getType());
+    packOperand(b, tile, type,
+                operandLayout(kvc::atomOf(type), tileType.getDimSize(0), paddedChannels(tileType.getDimSize(1)),
+                              /*innerOverWarps=*/false));
   }
   return success(!hasFailed());
 }
@@ -208,13 +209,22 @@ LogicalResult TeamEmitter::emitOp(Operation *op) {
     emitSoftmaxFinish(finish);
     return finished();
   }
-  if (isa<tile::OperandOp>(op)) {
+  if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op)) {
+    emitColumnReduction(reduction);
+    return finished();
+  }
+  if (auto store = dyn_cast<tile::StoreSlotNumbersOp>(op)) {
+    emitStoreSlotNumbers(store);
+    return finished();
+  }
+  if (isa<tile::OperandOp, tile::GatherOperandOp>(op)) {
     if (!staged.contains(op->getResult(0))) {
       return fail(op) << "outside a loop over tiles has no lowering to teams yet";
     }
     return finished();
   }
-  if (isa<tile::LoadRowsOp, tile::RowPositionsOp, tile::LoadHeadsOp, tile::SlotPositionsOp>(op)) {
+  if (isa<tile::LoadRowsOp, tile::RowPositionsOp, tile::LoadHeadsOp, tile::SlotPositionsOp, tile::GatherPositionsOp,
+          tile::LoadMaskOp>(op)) {
     return failed(packFirstOperand(op->getResult(0))) ? failure() : finished();
   }
   bool lazy =
@@ -222,8 +232,7 @@ LogicalResult TeamEmitter::emitOp(Operation *op) {
   if (op->getNumResults() == 1 && isTile(op->getResult(0).getType()) && lazy) {
     return failed(packFirstOperand(op->getResult(0))) ? failure() : finished();
   }
-  if (llvm::any_of(op->getOperandTypes(), isTile) || llvm::any_of(op->getResultTypes(), isTile) ||
-      isa<tile::GatherOperandOp>(op)) {
+  if (llvm::any_of(op->getOperandTypes(), isTile) || llvm::any_of(op->getResultTypes(), isTile)) {
     return fail(op) << "has no lowering to teams yet";
   }
   return success();

@@ -43,20 +43,40 @@ struct TeamShape {
   int64_t rowWarps, rowTiles, columnWarps;
 };
 
-/// A page operand that goes through staging memory.
+/// The numbers that products multiply: 16-bit ones, or f32 as sums of two bf16.
+enum class ProductType : uint8_t { F16, BF16, Split };
+
+/// The type of all products with K or V of a cache, pages and tail alike: that of the format or of its scales.
+ProductType productOf(kvcache::CacheType type, kvcache::Plane plane);
+const MmaAtom &atomOf(ProductType type);
+/// Numbers as words, in sets: one, or high parts, rests, and high parts without infinities.
+llvm::SmallVector<llvm::SmallVector<mlir::Value>> createWords(mlir::ImplicitLocOpBuilder &b,
+                                                              llvm::ArrayRef<mlir::Value> numbers, ProductType type);
+/// Which sets of the first operand meet which of the second; their products are added up.
+llvm::ArrayRef<std::pair<int64_t, int64_t>> productTerms(ProductType type);
+
+/// An operand that goes through staging memory.
 struct StagedOperand {
-  tile::OperandOp op;
-  const CacheMemory *cache;
-  const PlaneLayout *plane;
-  const MmaAtom *atom;
+  /// Null where it is decoded there.
+  tile::OperandOp op = nullptr;
+  const CacheMemory *cache = nullptr;
+  const PlaneLayout *plane = nullptr;
+  const MmaAtom *atom = nullptr;
   /// 16-byte chunks of a row, bytes of a row in staging memory, whether chunks are swizzled there.
-  int64_t chunks, stageRow;
-  bool swizzled;
+  int64_t chunks = 0, stageRow = 0;
+  bool swizzled = false;
   /// First byte and bytes of a stage in staging memory.
-  int64_t offset, stageBytes;
+  int64_t offset = 0, stageBytes = 0;
   /// Byte offset of the stage that holds the present tile (i32).
   mlir::Value stage;
+  /// Rows in staging memory, and bytes from one set of words to the next.
+  int64_t slots = 0, setBytes = 0;
+  ProductType product = ProductType::F16;
 };
+
+/// How rows of so many channels lie in staging memory: eight rows of a matrix must fall on different banks. Either
+/// chunks are swizzled, in groups of eight, or a row has an odd number of them.
+void layOutStage(StagedOperand &operand, int64_t channels);
 
 class TeamEmitter {
 public:
@@ -105,17 +125,40 @@ public:
   //===-- Rows.cpp --------------------------------------------------------===//
   mlir::Value loadRowElement(tile::LoadRowsOp op, const Layout &layout, int64_t reg);
   mlir::Value loadRowNumber(mlir::Operation *op, const Layout &layout, int64_t reg);
+  mlir::Value loadColumnPosition(mlir::Operation *op, const Layout &layout, int64_t reg);
+  mlir::Value loadMaskElement(Builder &b, tile::LoadMaskOp op, const Layout &layout, int64_t reg);
   void emitStoreRows(tile::StoreRowsOp op);
 
   //===-- Ring.cpp --------------------------------------------------------===//
   llvm::LogicalResult emitLoop(mlir::scf::ForOp loop);
 
+  //===-- Loops.cpp -------------------------------------------------------===//
+  /// A loop over tiles none of whose operands go through a ring.
+  llvm::LogicalResult emitPlainLoop(mlir::scf::ForOp loop);
+  /// Decodes the operands of a loop's body in front of their products, into staging memory from `offset` on.
+  llvm::LogicalResult decodeOperands(mlir::scf::ForOp loop, llvm::ArrayRef<mlir::Operation *> operands, int64_t offset,
+                                     bool alone);
+  /// Completes a loop's softmax state unless only loops take it up.
+  llvm::LogicalResult leaveState(Builder &b, mlir::scf::ForOp loop, mlir::Value max, mlir::Value sum, mlir::Value acc);
+  void emitColumnReduction(mlir::vector::MultiDimReductionOp op);
+  void emitStoreSlotNumbers(tile::StoreSlotNumbersOp op);
+
+  //===-- Unpack.cpp ------------------------------------------------------===//
+  StagedOperand describeUnpacked(mlir::Operation *op, int64_t offset);
+  /// All warps decode a tile into staging memory.
+  void unpack(Builder &b, mlir::Operation *op, const StagedOperand &operand);
+
   //===-- Products.cpp ----------------------------------------------------===//
   llvm::LogicalResult emitMma(tile::MmaOp op);
-  /// The instruction for an operand's format; null after a report where there is none.
-  const MmaAtom *atomOf(tile::OperandOp op);
-  /// Words of the first operand of products, in the order of their registers.
-  void packOperand(Builder &b, mlir::Value tile, const MmaAtom &atom, const Layout &layout);
+  /// The type of an operand's products.
+  ProductType productOf(mlir::Value operand);
+  /// Channels, and slots of a tile of `rows` rows, filled up to whole instructions for every warp.
+  static int64_t paddedChannels(int64_t channels) { return llvm::alignTo(channels, 16); }
+  int64_t paddedSlots(int64_t rows, int64_t slots) const {
+    return llvm::alignTo(slots, 16 * shapeOf(rows).columnWarps);
+  }
+  /// Makes the words of the first operand of products, in the order of their registers.
+  void packOperand(Builder &b, mlir::Value tile, ProductType type, const Layout &layout);
 
   //===-- Softmax.cpp -----------------------------------------------------===//
   llvm::LogicalResult emitSoftmaxStep(tile::SoftmaxStepOp op);
@@ -145,8 +188,10 @@ public:
   bool hasFailed() const { return failedOp; }
 
   llvm::DenseMap<mlir::Value, Fragment> fragments;
-  /// Tiles as words of the first operand of products.
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> words;
+  /// Tiles as words of the first operand of products, in sets.
+  std::map<std::pair<void *, ProductType>, llvm::SmallVector<llvm::SmallVector<mlir::Value>>> words;
+  /// How columns were combined that a loop's result holds in parts.
+  llvm::DenseMap<mlir::Value, mlir::vector::CombiningKind> columnKinds;
   llvm::DenseMap<mlir::Value, StagedOperand> staged;
   /// Called in front of the product that reads values: the ring waits for them there.
   llvm::DenseMap<mlir::Operation *, std::function<void(Builder &)>> beforeProduct;
@@ -155,6 +200,7 @@ public:
   /// Reserves staging memory that is used until the next barrier of all.
   void useStaging(int64_t bytes) { stagingBytes = std::max(stagingBytes, bytes); }
   Builder entryBuilder() { return entry; }
+  void finished(mlir::Operation *op) { done.push_back(op); }
 
 private:
   llvm::LogicalResult emitOp(mlir::Operation *op);

@@ -36,16 +36,20 @@ RopeAngles kvc::createRopeAngles(ImplicitLocOpBuilder &b, RopeAttr rope, Value p
   for (int64_t i = 0; i < pairs; ++i) {
     frequencies.push_back(std::pow(rope.getBase().getValueAsDouble(), -2.0 * i / rope.getDims()));
   }
-  auto doubles = VectorType::get({pairs}, b.getF64Type());
+  auto table = DenseElementsAttr::get(VectorType::get({pairs}, b.getF64Type()), ArrayRef(frequencies));
+  return createRopeAngles(b, arith::ConstantOp::create(b, table), position);
+}
+
+RopeAngles kvc::createRopeAngles(ImplicitLocOpBuilder &b, Value frequencies, Value position) {
+  auto doubles = cast<VectorType>(frequencies.getType());
+  const int64_t pairs = doubles.getNumElements();
   auto floats = VectorType::get({pairs}, b.getF32Type());
   auto words = VectorType::get({pairs}, b.getI32Type());
 
   // The angle and what is left of it beyond whole quarter turns in f64: at a position of thousands, f32 would be off by
   // 1e-4.
   Value number = arith::SIToFPOp::create(b, b.getF64Type(), arith::IndexCastOp::create(b, b.getI64Type(), position));
-  Value angle =
-      arith::MulFOp::create(b, vector::BroadcastOp::create(b, doubles, number),
-                            arith::ConstantOp::create(b, DenseElementsAttr::get(doubles, ArrayRef(frequencies))));
+  Value angle = arith::MulFOp::create(b, vector::BroadcastOp::create(b, doubles, number), frequencies);
   Value turns = math::RoundEvenOp::create(b, arith::MulFOp::create(b, angle, splat(b, doubles, 2 / std::numbers::pi)));
   Value rest =
       arith::SubFOp::create(b, angle, arith::MulFOp::create(b, turns, splat(b, doubles, std::numbers::pi / 2)));

@@ -15,6 +15,9 @@ struct RopeAngles {
 /// Angles at `position` (an index value that may be negative), accurate to about one ulp at any position.
 RopeAngles createRopeAngles(mlir::ImplicitLocOpBuilder &b, kvcache::RopeAttr rope, mlir::Value position);
 
+/// The same for pairs of any frequencies (a vector of f64).
+RopeAngles createRopeAngles(mlir::ImplicitLocOpBuilder &b, mlir::Value frequencies, mlir::Value position);
+
 /// A head (a vector of f32, at least rope.dims long) rotated by those angles.
 mlir::Value createRotation(mlir::ImplicitLocOpBuilder &b, kvcache::RopeAttr rope, mlir::Value head,
                            const RopeAngles &angles);

@@ -1,0 +1,64 @@
+// Operands that are no rows of 16-bit numbers are decoded into staging memory in front of their products.
+// RUN: kvc-compile %s --emit=vector --target=sm_80 2>/dev/null | FileCheck %s
+
+!kivi = !kvcache.cache<heads = 2, dim = 64, page = 32, residual = 32, k = int4<axis = channel>, v = int4>
+!wide = !kvcache.cache<heads = 2, dim = 40, page = 16, k = f32, v = f16>
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+
+// Keys: eight codes of a slot for a lane, each channel with its own scale and zero.
+// CHECK-LABEL: func.func private @attention(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} : memref<?xi8>, vector<4xi8>
+// CHECK: vector.load {{.*}} : memref<?xi8>, vector<16xi8>
+// CHECK-COUNT-4: arith.truncf {{.*}} : vector<2xf32> to vector<2xf16>
+// CHECK: vector.store {{.*}} : memref<?xi8, #gpu.address_space<workgroup>>, vector<16xi8>
+// CHECK: gpu.barrier
+// CHECK: tile.load_matrices
+// CHECK: tile.lane_mma "m16n8k16.f16"
+// Values: one scale for a group of channels.
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} : memref<?xi8>, vector<2xi8>
+// CHECK: gpu.barrier
+// CHECK: tile.load_matrices {{.*}} transposed
+// The tail's loop takes up the parts of the state; what they hold is merged behind it.
+// CHECK: scf.yield
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} : memref<?xi8>, vector<16xi8>
+func.func @kivi(%q: tensor<?x8x64xf32>, %c: !kivi, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
+  %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} : (tensor<?x8x64xf32>, !kivi, !kvcache.batch) -> tensor<?x8x64xf32>
+  return %o : tensor<?x8x64xf32>
+}
+
+// f32 as sums of two bf16, in three products; 40 channels fill three instructions.
+// CHECK-LABEL: func.func private @attention_0(
+// CHECK-COUNT-9: tile.lane_mma "m16n8k16.bf16"
+func.func @split(%q: tensor<?x8x40xf32>, %c: !wide, %b: !kvcache.batch) -> tensor<?x8x40xf32> {
+  %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32} : (tensor<?x8x40xf32>, !wide, !kvcache.batch) -> tensor<?x8x40xf32>
+  return %o : tensor<?x8x40xf32>
+}
+
+// Selected slots come from the list.
+// CHECK-LABEL: func.func private @attention_1(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: memref.load {{.*}} : memref<?x?xi32>
+// CHECK: vector.store {{.*}} : memref<?xi8, #gpu.address_space<workgroup>>, vector<16xi8>
+func.func @selected(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch, %s: !kvcache.selection<token>) -> tensor<?x8x64xf32> {
+  %o = kvcache.attention %q over %c at %b select %s {scale = 0.125 : f32} : (tensor<?x8x64xf32>, !kv, !kvcache.batch, !kvcache.selection<token>) -> tensor<?x8x64xf32>
+  return %o : tensor<?x8x64xf32>
+}
+
+// Statistics: sums over rows stay with the lanes that hold them, then lanes and warps in order.
+// CHECK-LABEL: func.func private @attention_stats
+// CHECK: scf.for
+// CHECK: scf.yield
+// CHECK: gpu.shuffle xor
+// CHECK: vector.store {{.*}} : memref<?xi8, #gpu.address_space<workgroup>>, vector<4xi8>
+// CHECK: gpu.barrier
+// CHECK: scf.for
+// CHECK: memref.store
+func.func @sums(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> (tensor<?x8x64xf32>, tensor<?x2x?xf32>) {
+  %o, %s = kvcache.attention %q over %c at %b returns(out, stats) {scale = 0.125 : f32, causal, stat = #kvcache.stat<sum>} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> (tensor<?x8x64xf32>, tensor<?x2x?xf32>)
+  return %o, %s : tensor<?x8x64xf32>, tensor<?x2x?xf32>
+}
