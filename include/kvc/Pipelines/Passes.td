@@ -36,4 +36,17 @@ def VerifyStagePass : Pass<"kvc-verify-stage", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kvc::tile::TileDialect"];
 }
 
+def PrintPageLayoutsPass : Pass<"kvc-print-page-layouts", "::mlir::ModuleOp"> {
+  let summary = "prints what lies where in the pages of every cache type of a module";
+  let description = [{
+    A row for each part of a head block, the memory of one KV head in a page: first byte, bytes, what it is. For the module's target.
+    ```mlir
+    func.func private @f(%c: !kvcache.cache<heads = 2, dim = 64, page = 16, k = int8, v = f16>)
+    ```
+    prints among others `      0   1024  K codes: packed, units of 4`. With `json`, a line for each type.
+  }];
+  let options = [Option<"json", "json", "bool", "false", "print one line of JSON for each type">];
+  let dependentDialects = ["::kvc::kvcache::KVCacheDialect"];
+}
+
 #endif // KVC_PIPELINES_PASSES_TD
