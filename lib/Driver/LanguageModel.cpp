@@ -2,6 +2,7 @@
 #include "kvc/Driver/LanguageModel.h"
 
 #include "gguf/File.h"
+#include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "kvc/Driver/Compile.h"
 #include "kvc/Driver/DeviceRun.h"
 #include "kvc/Import/GGUF.h"
@@ -23,25 +24,36 @@ static Status lastError(kvc_status_t code) { return Status(StatusCode(int(code))
     return lastError(code);                                                                                            \
   }
 
+std::vector<std::string> kvc::cacheSpellings() {
+  std::vector<std::string> spellings;
+  for (llvm::StringRef prefix : {"", "kivi-"}) {
+    for (const kvcache::FormatRow &row : kvcache::getFormatTable()) {
+      if (prefix.empty() || row.kind == kvcache::FormatRow::Kind::Integer) {
+        spellings.push_back((prefix + row.name).str());
+      }
+    }
+  }
+  return spellings;
+}
+
 Result<std::string> kvc::cacheFields(std::string_view spelling, int64_t page) {
-  static constexpr llvm::StringLiteral plain[] = {"f16", "bf16", "f32", "int8", "int4", "int2"};
   StringRef kv(spelling.data(), spelling.size());
   std::string fields;
-  bool isKivi = kv.starts_with("kivi-");
+  StringRef format = kv;
+  bool isKivi = format.consume_front("kivi-");
+  const kvcache::FormatRow *row = kvcache::lookupFormat(format);
   if (kv.empty()) {
     fields = "k = f16, v = f16";
-  } else if (llvm::is_contained(plain, kv)) {
+  } else if (row && !isKivi) {
     fields = ("k = " + kv + ", v = " + kv).str();
-  } else if (kv == "kivi-int4" || kv == "kivi-int2") {
-    StringRef format = kv.drop_front(5);
+  } else if (row && row->kind == kvcache::FormatRow::Kind::Integer) {
     // Values of an f16 tail would be rounded before they are quantised: perplexity of int4 is then off by 0.17 %.
     fields = ("k = " + format + "<axis = channel>, v = " + format + ", residual = 128, tail = f32").str();
   } else if (auto [k, v] = kv.split(",V="); k.consume_front("K=") && !k.trim().empty() && !v.trim().empty()) {
     fields = ("k = " + k + ", v = " + v).str();
   } else {
-    return invalid("expects f16, bf16, f32, int8, int4, int2, kivi-int4, kivi-int2 or K=FORMAT,V=FORMAT for the KV "
-                   "cache, but got '" +
-                   kv + "'");
+    return invalid("expects " + llvm::join(cacheSpellings(), ", ") +
+                   " or K=FORMAT,V=FORMAT for the KV cache, but got '" + kv + "'");
   }
   return ("page = " + Twine(page ? page : isKivi ? 32 : 16) + ", " + fields).str();
 }

@@ -11,7 +11,7 @@ from . import _check, _jit, _kvc
 class CacheSpec:
     """The type of a cache; fields as those of `!kvcache.cache`. `str(spec)` is the type.
 
-    heads: KV heads; dim, v_dim: channels of a key and of a value; k, v: storage formats (f32, f16, bf16, int8, int4, int2,
+    heads: KV heads; dim, v_dim: channels of a key and of a value; k, v: storage formats (f16, int8, int4, ...,
     with parameters: "int4<axis = channel>"); page: slots of a page; residual: newest tokens kept exact, of type `tail`;
     positions: implicit or stored; tables: per_sequence or per_head; window, sinks: a ring; rope: as in the dialect;
     planes: of minmax, score, norm.

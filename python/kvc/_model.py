@@ -34,7 +34,7 @@ class Model:
 
     @classmethod
     def from_gguf(cls, path, kv="", page=0, method="dense", method_args=None, threads=0):
-        """Imports and compiles a model. kv: f16, bf16, f32, int8, int4, int2, kivi-int4, kivi-int2 or K=FORMAT,V=FORMAT
+        """Imports and compiles a model. kv: a storage format, kivi- before one of integers, or K=FORMAT,V=FORMAT
         (empty: what the method needs, else f16); page: slots of a page (0: 16, and 32 for kivi-*); method: a KV method's
         name or file, method_args: values of its parameters; threads: 0 = one per CPU."""
         arguments = [f"{name}={value}" for name, value in (method_args or {}).items()]

@@ -17,7 +17,7 @@ def random_format(rng, dim, page):
     if not name.startswith("int"):
         return Format(name)
     axis = rng.choice(["token", "channel"])
-    unit = {"int8": 1, "int4": 2, "int2": 4}[name]
+    unit = Format(name).unit
     span = dim if axis == "token" else page
     groups = [g for g in range(unit, span + 1, unit) if span % g == 0]
     if not groups:

@@ -4,6 +4,7 @@
 Nothing here is derived from the C++ code; where the two differ, the spec decides.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -41,6 +42,11 @@ class Format:
     @property
     def bits(self):
         return int(self.name[3:])
+
+    @property
+    def unit(self):
+        """Codes that fill whole bytes."""
+        return 8 // math.gcd(self.bits, 8)
 
     @property
     def integer(self):

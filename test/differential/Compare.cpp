@@ -1,6 +1,7 @@
 //===- Compare.cpp - When a result equals the oracle's --------------------===//
 #include "Compare.h"
 
+#include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -62,10 +63,9 @@ llvm::ArrayRef<Tolerance> differential::getTolerances() { return tolerances; }
 
 static llvm::StringRef storageOf(llvm::StringRef format) { return format.split('/').first; }
 
-/// The coarser of two storages.
+/// The coarser of two storages: the table of formats begins with the finest.
 static llvm::StringRef coarser(llvm::StringRef a, llvm::StringRef b) {
-  static constexpr llvm::StringLiteral order[] = {"f32", "f16", "bf16", "int8", "int4", "int2"};
-  return *std::max(llvm::find(order, a), llvm::find(order, b));
+  return std::max(kvcache::lookupFormat(a), kvcache::lookupFormat(b))->name;
 }
 
 const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind, const Target *target) {
@@ -110,11 +110,11 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
   default:
     result = rotated ? "rotated" : "attention";
     // Elsewhere bf16 is the only format whose products may be of rounded queries and probabilities.
-    storage = rotated && (k == "int4" || k == "int2") ? k
-              : pairs                                 ? "bf16"
-              : !halves                               ? k
-              : rotated && k == "int8"                ? "int8, f16 products"
-                                                      : "f16 products";
+    storage = rotated && kvcache::lookupFormat(k)->bits < 8 ? k
+              : pairs                                       ? "bf16"
+              : !halves                                     ? k
+              : rotated && k == "int8"                      ? "int8, f16 products"
+                                                            : "f16 products";
   }
   return *llvm::find_if(tolerances,
                         [&](const Tolerance &row) { return row.result == result && row.storage == storage; });

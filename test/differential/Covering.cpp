@@ -2,6 +2,7 @@
 #include "Covering.h"
 
 #include "Kernel.h"
+#include "kvc/Dialect/KVCache/IR/KVCache.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace kvc::differential;
@@ -19,7 +20,8 @@ static bool isPlausible(const Config &config) {
       continue;
     }
     const bool channel = has(axis, "channel");
-    const int64_t unit = has(axis, "int4") ? 2 : has(axis, "int2") ? 4 : 1, whole = channel ? m.page : channels;
+    const int64_t unit = kvc::kvcache::lookupFormat(config[axis].split('/').first)->codesPerUnit;
+    const int64_t whole = channel ? m.page : channels;
     int64_t group = whole;
     if (config[AxisGroup] != "row") {
       config[AxisGroup].getAsInteger(10, group);

@@ -3,6 +3,7 @@
 #include "Generate.h"
 #include "Module.h"
 #include "Tokenize.h"
+#include "llvm/ADT/StringExtras.h"
 
 /// Where a command runs.
 static void addDeviceOptions(CLI::App *command, std::string &device, int &threads) {
@@ -23,9 +24,9 @@ static void addModelOptions(CLI::App *command, kvc::LanguageModelOptions &model)
   command->add_option("model", model.path, "the model (.gguf)")->required();
   command->add_option(
       "--kv", model.kv,
-      "storage of keys and values: f16, bf16, f32; int8, int4, int2 (per token, asymmetric, groups of 32 "
-      "channels); kivi-int4, kivi-int2 (keys per channel, groups of 32, the newest 128 tokens exact); or "
-      "K=FORMAT,V=FORMAT (default: what the method needs, else f16)");
+      "storage of keys and values: " + llvm::join(kvc::cacheSpellings(), ", ") +
+          ", or K=FORMAT,V=FORMAT. int*: per token, asymmetric, groups of 32 channels; kivi-*: keys per channel, "
+          "groups of 32, the newest 128 tokens exact (default: what the method needs, else f16)");
   command->add_option("--method", model.method, "KV method: a name, or a file (.mlir)")->capture_default_str();
   command->add_option("--method-arg", model.methodArgs, "value of a parameter of the method, k=v; may be given again");
   command->add_option("--page-size", model.page, "slots of a page (default: 16, for kivi-* 32)")

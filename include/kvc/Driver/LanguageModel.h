@@ -20,7 +20,7 @@ namespace kvc {
 
 struct LanguageModelOptions {
   std::string path;
-  /// f16, bf16, f32, int8, int4, int2, kivi-int4, kivi-int2, or K=FORMAT,V=FORMAT.
+  /// One of cacheSpellings(), or K=FORMAT,V=FORMAT.
   /// Empty: what the method needs, else f16.
   std::string kv;
   /// Slots of a page; 0: 16, and 32 for kivi-*.
@@ -39,6 +39,8 @@ struct LanguageModelOptions {
   bool profile = false;
 };
 
+/// Names of storages of keys and values: each storage format, and kivi- before those of integers.
+std::vector<std::string> cacheSpellings();
 /// The fields of a cache type after heads and dimensions, for the spellings of LanguageModelOptions::kv.
 Result<std::string> cacheFields(std::string_view kv, int64_t page);
 

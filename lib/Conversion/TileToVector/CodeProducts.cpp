@@ -41,7 +41,7 @@ struct CodeDot {
     auto words = emitter.laneType(getUnitType(b.getContext(), layout));
     SmallVector<Value> units;
     for (Value raw : bytes) {
-      units.push_back(vector::BitCastOp::create(b, words, raw));
+      units.push_back(unitsOfBytes(b, layout, raw));
     }
     for (int64_t e = 0; e < layout.pack; ++e) {
       Value shift = arith::ConstantOp::create(

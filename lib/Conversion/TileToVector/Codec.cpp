@@ -38,7 +38,7 @@ static Value splatFloat(ImplicitLocOpBuilder &b, Type like, float value) {
 static int64_t codeOffset(FormatAttr format) { return format.getSymmetric() ? 1ll << (format.getBits() - 1) : 0; }
 
 IntegerType kvc::getUnitType(MLIRContext *context, const PlaneLayout &plane) {
-  return IntegerType::get(context, plane.unitBytes * 8);
+  return IntegerType::get(context, static_cast<unsigned>(llvm::PowerOf2Ceil(plane.unitBytes * 8)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -78,10 +78,39 @@ Value kvc::encodeFloat(ImplicitLocOpBuilder &b, Value value, Type type) {
 // Units
 //===----------------------------------------------------------------------===//
 
+/// Bytes of groups of `have`, as groups of `want`: the first of each, and zeros behind them where there are more.
+static Value regroupBytes(ImplicitLocOpBuilder &b, Value bytes, int64_t have, int64_t want) {
+  auto type = cast<VectorType>(bytes.getType());
+  int64_t groups = type.getNumElements() / have;
+  Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(type));
+  SmallVector<int64_t> from;
+  for (int64_t i = 0; i < groups * want; ++i) {
+    int64_t within = i % want;
+    from.push_back(within < have ? i / want * have + within : type.getNumElements());
+  }
+  return vector::ShuffleOp::create(b, bytes, zeros, from);
+}
+
+Value kvc::unitsOfBytes(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Value bytes) {
+  IntegerType unit = getUnitType(b.getContext(), plane);
+  int64_t wide = unit.getWidth() / 8, units = cast<VectorType>(bytes.getType()).getNumElements() / plane.unitBytes;
+  if (wide != plane.unitBytes) {
+    bytes = regroupBytes(b, bytes, plane.unitBytes, wide);
+  }
+  return vector::BitCastOp::create(b, VectorType::get({units}, unit), bytes);
+}
+
+Value kvc::bytesOfUnits(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Value units) {
+  auto type = cast<VectorType>(units.getType());
+  int64_t wide = type.getElementTypeBitWidth() / 8;
+  Value bytes = vector::BitCastOp::create(b, VectorType::get({type.getNumElements() * wide}, b.getI8Type()), units);
+  return wide == plane.unitBytes ? bytes : regroupBytes(b, bytes, wide, plane.unitBytes);
+}
+
 Value kvc::decodeElement(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Value units, Value shift) {
   FormatAttr format = plane.format;
   Type unitsType = units.getType();
-  int64_t bits = format.getBits(), unitBits = plane.unitBytes * 8;
+  int64_t bits = format.getBits(), unitBits = getElementTypeOrSelf(unitsType).getIntOrFloatBitWidth();
   Value shifted = bits == unitBits ? units : arith::ShRUIOp::create(b, units, shift);
   if (!format.isInteger()) {
     Type narrow = sameShape(unitsType, b.getIntegerType(bits));
@@ -105,7 +134,7 @@ Value kvc::decodeElement(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Valu
 static Value elementBits(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Value element) {
   FormatAttr format = plane.format;
   Type unitsType = sameShape(element.getType(), getUnitType(b.getContext(), plane));
-  int64_t unitBits = plane.unitBytes * 8;
+  int64_t unitBits = getElementTypeOrSelf(unitsType).getIntOrFloatBitWidth();
   Value bits;
   if (format.isInteger()) {
     Type words = sameShape(element.getType(), b.getI32Type());
@@ -127,7 +156,7 @@ static Value elementBits(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Valu
 Value kvc::encodeElement(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Value units, Value shift, Value element) {
   Value bits = elementBits(b, plane, element);
   Type type = units.getType();
-  int64_t width = plane.format.getBits(), unitBits = plane.unitBytes * 8;
+  int64_t width = plane.format.getBits(), unitBits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   if (width == unitBits) {
     return bits;
   }
@@ -136,9 +165,8 @@ Value kvc::encodeElement(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Valu
   return arith::OrIOp::create(b, arith::AndIOp::create(b, units, keep), arith::ShLIOp::create(b, bits, shift));
 }
 
-SmallVector<Value> kvc::decodeUnits(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Value raw, int64_t lanes) {
-  auto unitsType = VectorType::get({lanes}, getUnitType(b.getContext(), plane));
-  Value units = vector::BitCastOp::create(b, unitsType, raw);
+SmallVector<Value> kvc::decodeUnits(ImplicitLocOpBuilder &b, const PlaneLayout &plane, Value units) {
+  Type unitsType = units.getType();
   SmallVector<Value> elements;
   for (int64_t e = 0; e < plane.pack; ++e) {
     elements.push_back(decodeElement(b, plane, units, splatInt(b, unitsType, e * plane.format.getBits())));
@@ -156,8 +184,7 @@ Value kvc::encodeUnits(ImplicitLocOpBuilder &b, const PlaneLayout &plane, ValueR
     }
     units = bits;
   }
-  int64_t count = cast<VectorType>(units.getType()).getNumElements();
-  return vector::BitCastOp::create(b, VectorType::get({count * plane.unitBytes}, b.getI8Type()), units);
+  return units;
 }
 
 //===----------------------------------------------------------------------===//

@@ -13,23 +13,25 @@
 
 namespace kvc {
 
-/// The elements of units that lie side by side: `raw` is a vector of `lanes * plane.unitBytes` bytes. Result e of
-/// `plane.pack` is a vector<lanes x f32> of element e of every unit: the number itself for floating point formats, else
-/// the code as a number, before scale and zero (signed for symmetric formats).
-llvm::SmallVector<mlir::Value> decodeUnits(mlir::ImplicitLocOpBuilder &b, const PlaneLayout &plane, mlir::Value raw,
-                                           int64_t lanes);
-/// The inverse: the bytes of units from `plane.pack` vectors of their elements (for integer formats codes as numbers).
+/// What a unit is in a register: the integer type of its bytes, or the next wider one that machines have; the bits
+/// above those of the unit mean nothing.
+mlir::IntegerType getUnitType(mlir::MLIRContext *context, const PlaneLayout &plane);
+/// Units in registers from their bytes side by side in memory, vector<(n * plane.unitBytes) x i8>, and back.
+mlir::Value unitsOfBytes(mlir::ImplicitLocOpBuilder &b, const PlaneLayout &plane, mlir::Value bytes);
+mlir::Value bytesOfUnits(mlir::ImplicitLocOpBuilder &b, const PlaneLayout &plane, mlir::Value units);
+
+/// The elements of a vector of units. Result e of `plane.pack` is an f32 vector of element e of every unit: the number
+/// itself for floating point formats, else the code as a number, before scale and zero (signed for symmetric formats).
+llvm::SmallVector<mlir::Value> decodeUnits(mlir::ImplicitLocOpBuilder &b, const PlaneLayout &plane, mlir::Value units);
+/// The inverse: units from `plane.pack` vectors of their elements (for integer formats codes as numbers).
 mlir::Value encodeUnits(mlir::ImplicitLocOpBuilder &b, const PlaneLayout &plane, mlir::ValueRange elements);
 
-/// One element of every unit alone: `units` is a vector of integers of `plane.unitBytes` bytes, `shift` the number of
-/// the element's lowest bit as an integer of the same width.
+/// One element of every unit alone; `shift` is the number of the element's lowest bit as an integer of a unit's width.
 mlir::Value decodeElement(mlir::ImplicitLocOpBuilder &b, const PlaneLayout &plane, mlir::Value units,
                           mlir::Value shift);
 /// `units` with that element of each replaced by the f32 vector `element`.
 mlir::Value encodeElement(mlir::ImplicitLocOpBuilder &b, const PlaneLayout &plane, mlir::Value units, mlir::Value shift,
                           mlir::Value element);
-/// The integer type of one unit.
-mlir::IntegerType getUnitType(mlir::MLIRContext *context, const PlaneLayout &plane);
 
 /// f32 from a vector or scalar of f32, f16 or bf16, exactly.
 mlir::Value decodeFloat(mlir::ImplicitLocOpBuilder &b, mlir::Value value);

@@ -128,7 +128,7 @@ SmallVector<Value> kvc::loadKeyUnit(ImplicitLocOpBuilder &b, TileEmitter &emitte
   if (operand.isPairs()) {
     return {vector::BitCastOp::create(b, VectorType::get({2 * lanes}, b.getBF16Type()), raw)};
   }
-  SmallVector<Value> elements = decodeUnits(b, layout, raw, lanes);
+  SmallVector<Value> elements = decodeUnits(b, layout, unitsOfBytes(b, layout, raw));
   if (!layout.format.isInteger()) {
     return elements;
   }
@@ -220,7 +220,7 @@ SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emit
   if (operand.isPairs()) {
     return {vector::BitCastOp::create(b, VectorType::get({2 * lanes}, b.getBF16Type()), raw)};
   }
-  SmallVector<Value> elements = decodeUnits(b, layout, raw, lanes);
+  SmallVector<Value> elements = decodeUnits(b, layout, unitsOfBytes(b, layout, raw));
   if (!layout.format.isInteger()) {
     return elements;
   }

@@ -45,10 +45,11 @@ public:
 private:
   // Integers and vectors of them at the place of a unit.
   Value loadUnits(Ix unit, int64_t count) const {
-    return loadBytes(b, bytes, (block + unit * layout.unitBytes + layout.codes).get(), unitType(), count);
+    Value at = (block + unit * layout.unitBytes + layout.codes).get();
+    return unitsOfBytes(b, layout, loadBytes(b, bytes, at, b.getI8Type(), count * layout.unitBytes));
   }
   void storeUnits(Ix unit, Value units) const {
-    storeBytes(b, units, bytes, (block + unit * layout.unitBytes + layout.codes).get());
+    storeBytes(b, bytesOfUnits(b, layout, units), bytes, (block + unit * layout.unitBytes + layout.codes).get());
   }
   Value loadScales(int64_t offset, Ix index, int64_t count) const {
     return loadBytes(b, bytes, (block + index * layout.scaleBytes + offset).get(), layout.format.getScale(), count);
@@ -227,14 +228,8 @@ Value SlotAccess::loadRow(Value channel, int64_t count) const {
     return scaled(code, channel);
   }
   int64_t units = unitsFor(count);
-  Value raw;
-  if (strided()) {
-    raw = gatherUnits(unit, units);
-  } else {
-    raw = loadUnits(unit, units);
-  }
-  raw = vector::BitCastOp::create(b, VectorType::get({units * layout.unitBytes}, b.getI8Type()), raw);
-  return scaled(slice(interleave(decodeUnits(b, layout, raw, units)), 0, count), channel);
+  Value stored = strided() ? gatherUnits(unit, units) : loadUnits(unit, units);
+  return scaled(slice(interleave(decodeUnits(b, layout, stored)), 0, count), channel);
 }
 
 void SlotAccess::storeRow(Value channel, Value values) const {
@@ -252,13 +247,12 @@ void SlotAccess::storeRow(Value channel, Value values) const {
   if (units * layout.pack != count) {
     codes = vector::InsertStridedSliceOp::create(b, codes, zeros(floats(units * layout.pack)), 0, 1);
   }
-  Value raw = encodeUnits(b, layout, deinterleave(codes, layout.pack));
-  raw = vector::BitCastOp::create(b, VectorType::get({units}, unitType()), raw);
+  Value stored = encodeUnits(b, layout, deinterleave(codes, layout.pack));
   if (!strided()) {
-    return storeUnits(unit, raw);
+    return storeUnits(unit, stored);
   }
   for (int64_t u = 0; u < units; ++u) {
-    storeUnits(unit + u * layout.lanes, slice(raw, u, 1));
+    storeUnits(unit + u * layout.lanes, slice(stored, u, 1));
   }
 }
 
@@ -299,11 +293,9 @@ void SlotAccess::storeGroup(Value channel, Value values) const {
   storeScales(layout.scaleOf(slot, first), group);
   if (layout.packed && layout.plane == Plane::V) {
     // A unit is the channel's codes of `pack` slots.
-    Value raw = encodeUnits(b, layout, deinterleave(group.codes, layout.pack));
-    int64_t units = count / layout.pack;
-    raw = vector::BitCastOp::create(b, VectorType::get({units}, unitType()), raw);
-    for (int64_t u = 0; u < units; ++u) {
-      storeUnits(layout.unitOf(slot + u * layout.pack, first), slice(raw, u, 1));
+    Value units = encodeUnits(b, layout, deinterleave(group.codes, layout.pack));
+    for (int64_t u = 0; u < count / layout.pack; ++u) {
+      storeUnits(layout.unitOf(slot + u * layout.pack, first), slice(units, u, 1));
     }
     return;
   }

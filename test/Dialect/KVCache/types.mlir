@@ -123,7 +123,7 @@ func.func private @cache_c13_window(!kvcache.cache<heads = 2, dim = 64, page = 1
 
 // -----
 
-// expected-error@+1 {{expects a storage format (f32, f16, bf16, int8, int4, int2), but got 'int5'}}
+// expected-error-re@+1 {{expects a storage format (f32, f16, bf16, int8, {{.*}}), but got 'int5'}}
 func.func private @format_c1_name(!kvcache.cache<heads = 2, dim = 64, page = 16, k = int5, v = f16>)
 
 // -----
