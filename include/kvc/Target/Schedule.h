@@ -7,6 +7,12 @@
 
 namespace kvc {
 
+/// The numbers that products of matrix instructions multiply: 16-bit ones, or f32 as sums of two bf16.
+enum class ProductType : uint8_t { F16, BF16, Split };
+
+/// The type of all products with K or V of a cache, pages and tail alike: that of the format or of its scales.
+ProductType productOf(kvcache::CacheType type, kvcache::Plane plane);
+
 /// What a schedule depends on.
 struct AttentionShape {
   /// Query heads of one KV head.
@@ -17,6 +23,10 @@ struct AttentionShape {
 /// The one place that picks tile sizes. Overridden by the attribute `tile.schedule` of an attention op. `target` is
 /// null where the module names none.
 tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *target);
+
+/// Query heads of a KV head that one work item attends with: the group, or a divisor of it where that many rows do not
+/// fit a team.
+int64_t chooseHeads(const AttentionShape &shape, const Target *target);
 
 } // namespace kvc
 

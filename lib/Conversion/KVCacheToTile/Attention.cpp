@@ -68,24 +68,40 @@ static State enterTokens(AttentionKernel &k, const QueryTile &q, Value cache, Va
   return State(loop.getResults());
 }
 
-/// A loop over the selected pages, those within `begin .. end`.
+/// A loop over the selected pages whose first slot lies within `begin .. end` (null: all of them) and that have slots
+/// in `low .. high`.
 static State enterPages(AttentionKernel &k, const QueryTile &q, Value cache, Value selection, Value begin, Value end,
-                        ValueRange state) {
+                        Value low, Value high, ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
   int64_t page = cast<CacheType>(cache.getType()).getPage();
-  // A tile is whole vectors on any machine; of its slots only those of the page count.
+  // A tile is whole vectors on any machine; of its slots only those of the page count. A page may be several tiles.
   constexpr int64_t granule = 16;
-  int64_t slots = llvm::alignTo(page, granule);
+  int64_t slots = std::min<int64_t>(llvm::alignTo(page, granule), llvm::alignTo(k.schedule.getSlots(), granule));
+  int64_t tiles = llvm::divideCeil(page, slots);
   Value n = tile::SelectionCountOp::create(b, selection, k.entry, k.head, k.kvHeads);
+  n = tiles == 1 ? n : createMul(b, n, createIndex(b, tiles));
   auto loop = scf::ForOp::create(b, createIndex(b, 0), n, createIndex(b, 1), state);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  Value number = tile::SelectionEntryOp::create(b, selection, k.entry, k.head, loop.getInductionVar(), k.kvHeads);
-  Value slot = createMul(b, number, createIndex(b, page));
-  // A page outside the span counts no slot, so it leaves the state as it is.
-  Value inside = arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, begin),
-                                       arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slot, end));
-  Value left = minimum(b, arith::SubIOp::create(b, end, slot), createIndex(b, page));
+  Value at = loop.getInductionVar(), inPage;
+  if (tiles > 1) {
+    inPage = createMul(b, arith::RemUIOp::create(b, at, createIndex(b, tiles)), createIndex(b, slots));
+    at = arith::DivUIOp::create(b, at, createIndex(b, tiles));
+  }
+  Value number = tile::SelectionEntryOp::create(b, selection, k.entry, k.head, at, k.kvHeads);
+  Value slot = createMul(b, number, createIndex(b, page)), pageEnd = createAdd(b, slot, createIndex(b, page));
+  Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, pageEnd, low);
+  auto both = [&](arith::CmpIPredicate predicate, Value x, Value y) {
+    inside = arith::AndIOp::create(b, inside, arith::CmpIOp::create(b, predicate, x, y));
+  };
+  if (begin) {
+    both(arith::CmpIPredicate::sge, slot, begin);
+    both(arith::CmpIPredicate::slt, slot, end);
+  }
+  slot = inPage ? createAdd(b, slot, inPage) : slot;
+  both(arith::CmpIPredicate::slt, slot, high);
+  // A page that is not entered counts no slot, so it leaves the state as it is.
+  Value left = minimum(b, arith::SubIOp::create(b, minimum(b, high, pageEnd), slot), createIndex(b, slots));
   Value count = arith::SelectOp::create(b, inside, left, createIndex(b, 0));
   State next = enterTile(k, q, {cache, tile::Part::Pages, slot, count, slots, Value()}, loop.getRegionIterArgs());
   scf::YieldOp::create(b, next);
@@ -102,11 +118,13 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
     return tile::CounterOp::create(b, which, cache, k.sequence, k.head).getResult();
   };
   Value length = counter(tile::Counter::Length);
-  Value low = begin ? begin : createIndex(b, 0), high = end ? minimum(b, end, length) : length;
+  Value low = begin ? begin : createIndex(b, 0), high = end ? minimum(b, end, length) : length, seen = length;
   if (!type.getStoredPositions()) {
     // Slots are positions: tiles that no row can see are skipped.
     if (k.op.getCausal()) {
-      high = minimum(b, high, createAdd(b, q.last, createIndex(b, 1)));
+      Value next = createAdd(b, q.last, createIndex(b, 1));
+      high = minimum(b, high, next);
+      seen = minimum(b, seen, next);
     }
     if (k.op.getWindowAttr() && !getIntOr(k.op.getSinksAttr(), 0)) {
       Value first = arith::SubIOp::create(b, q.first, createIndex(b, getInt(k.op.getWindowAttr()) - 1));
@@ -121,15 +139,14 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
     // It lists slots of the tail too.
     return enterTokens(k, q, cache, selection, begin, end, state);
   }
-  auto enterPacked = [&](Value packedEnd) {
-    return selection ? enterPages(k, q, cache, selection, low, packedEnd, state)
-                     : enterSpan(k, q, cache, tile::Part::Pages, low, packedEnd, state);
-  };
+  Value sealed = type.hasTail() ? counter(tile::Counter::Sealed) : Value();
+  auto upTo = [&](Value last) { return sealed ? minimum(b, last, sealed) : last; };
+  // A selected page belongs whole to the span that its first slot lies in.
+  State next = selection ? enterPages(k, q, cache, selection, begin, end, low, upTo(seen), state)
+                         : enterSpan(k, q, cache, tile::Part::Pages, low, upTo(high), state);
   if (!type.hasTail()) {
-    return enterPacked(high);
+    return next;
   }
-  Value sealed = counter(tile::Counter::Sealed);
-  State next = enterPacked(minimum(b, high, sealed));
   return enterSpan(k, q, cache, tile::Part::Tail, maximum(b, low, sealed), high, next);
 }
 
@@ -350,7 +367,8 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   if (!schedule) {
     schedule = chooseSchedule({group, cacheType}, getTargetOf(op));
   }
-  remarkSchedule(op, schedule, group);
+  const int64_t heads = chooseHeads({group, cacheType}, getTargetOf(op)), parts = group / heads;
+  remarkSchedule(op, schedule, heads);
 
   // Sizes: units of work per entry and KV head, in decode spans or prefill tiles, whichever are more.
   Value batch = op.getBatch();
@@ -363,19 +381,19 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   Value tiles = arith::CeilDivSIOp::create(host, tile::MaxRowsOp::create(host, batch),
                                            createIndex(host, schedule.getPrefillTokens()));
   Value units = maximum(host, spans, tiles);
-  Value items = createMul(host, createMul(host, entries, createIndex(host, kvHeads)), units);
+  Value items = createMul(host, createMul(host, entries, createIndex(host, kvHeads * parts)), units);
 
-  int64_t heads = queryType.getDimSize(1), dynamic = ShapedType::kDynamic;
+  int64_t queryHeads = queryType.getDimSize(1), dynamic = ShapedType::kDynamic;
   auto f32 = host.getF32Type();
   bool wantsStats = static_cast<bool>(op.getStats());
   bool wantsLse = op.getLse() || wantsStats;
   SmallVector<Value> rowSize = queryType.isDynamicDim(0) ? SmallVector<Value>{rows} : SmallVector<Value>{};
-  Value out = createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), heads, vDim}, f32), rowSize);
-  Value lse =
-      wantsLse ? createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), heads}, f32), rowSize) : Value();
-  Value parts = createMul(host, spans, entries);
-  Value partialOut = createEmpty(host, RankedTensorType::get({dynamic, heads, vDim}, f32), parts);
-  Value partialLse = createEmpty(host, RankedTensorType::get({dynamic, heads}, f32), parts);
+  Value out = createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), queryHeads, vDim}, f32), rowSize);
+  Value lse = wantsLse ? createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), queryHeads}, f32), rowSize)
+                       : Value();
+  Value partials = createMul(host, spans, entries);
+  Value partialOut = createEmpty(host, RankedTensorType::get({dynamic, queryHeads, vDim}, f32), partials);
+  Value partialLse = createEmpty(host, RankedTensorType::get({dynamic, queryHeads}, f32), partials);
 
   SmallVector<Value> inputs{op.getQuery(), batch};
   llvm::append_range(inputs, caches);
@@ -399,7 +417,7 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   KernelBuilder kernel(host, "attention", inputs, outs);
   ImplicitLocOpBuilder &b = kernel.body;
   kernel.function->setAttr("tile.schedule", schedule);
-  AttentionKernel k{op, kernel, schedule, group, kvHeads, cacheType.getKDim(), vDim};
+  AttentionKernel k{op, kernel, schedule, heads, kvHeads, cacheType.getKDim(), vDim};
   k.query = kernel.input(0);
   k.batch = kernel.input(1);
   unsigned next = 2;
@@ -421,9 +439,10 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   Value kernelEntries = tile::EntriesOp::create(b, k.batch);
   Value rest = arith::DivUIOp::create(b, kernel.item, kernelEntries);
   k.entry = arith::RemUIOp::create(b, kernel.item, kernelEntries);
-  k.head = arith::RemUIOp::create(b, rest, createIndex(b, kvHeads));
-  k.queryHead = createMul(b, k.head, createIndex(b, group));
-  Value unit = arith::DivUIOp::create(b, rest, createIndex(b, kvHeads));
+  Value headPart = arith::RemUIOp::create(b, rest, createIndex(b, kvHeads * parts));
+  k.head = parts == 1 ? headPart : arith::DivUIOp::create(b, headPart, createIndex(b, parts)).getResult();
+  k.queryHead = createMul(b, headPart, createIndex(b, heads));
+  Value unit = arith::DivUIOp::create(b, rest, createIndex(b, kvHeads * parts));
   k.sequence = tile::SequenceOp::create(b, k.batch, k.entry);
   auto range = tile::QueryRangeOp::create(b, k.batch, k.entry);
   Value rowCount = arith::SubIOp::create(b, range.getEnd(), range.getBegin());
@@ -444,7 +463,7 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   // Nothing to merge while every sequence fits one span.
   Value one = createIndex(host, 1);
   Value isSplit = minimum(host, arith::SubIOp::create(host, spans, one), one);
-  Value mergeItems = createMul(host, isSplit, createMul(host, entries, createIndex(host, heads)));
+  Value mergeItems = createMul(host, isSplit, createMul(host, entries, createIndex(host, queryHeads)));
   emitMerge(op, host, caches, batch, mergeItems, kvHeads, group, vDim, schedule.getSplit(), {results[1], results[2]},
             out, lse);
 

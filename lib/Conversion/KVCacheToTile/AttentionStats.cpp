@@ -8,6 +8,8 @@
 #include "AttentionKernel.h"
 #include "Lowerings.h"
 
+#include "kvc/Target/Schedule.h"
+
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,6 +23,8 @@ using namespace kvc::kvcache;
 namespace {
 struct StatsKernel {
   AttentionKernel k;
+  /// Tiles of rows have the heads of one of several parts of the group.
+  int64_t parts = 1;
   Value lse{}, stats{};
   /// Slots that each row sees, f32 (null: not wanted).
   Value counts{};
@@ -55,11 +59,25 @@ static void emitSlots(StatsKernel &s, tile::Part part, Value begin, Value end) {
   Value slot = slotLoop.getInductionVar();
   Value count = minimum(b, arith::SubIOp::create(b, end, slot), step);
   VectorType columns = tileType(b, {slots});
-  auto rowLoop = scf::ForOp::create(b, s.begin, s.end, tokenStep, ValueRange{splat(b, columns, 0.0)});
+  Value loopBegin = s.begin, loopEnd = s.end, loopStep = tokenStep;
+  if (s.parts > 1) {
+    Value tiles = arith::CeilDivSIOp::create(b, arith::SubIOp::create(b, s.end, s.begin), tokenStep);
+    loopBegin = createIndex(b, 0);
+    loopEnd = createMul(b, tiles, createIndex(b, s.parts));
+    loopStep = createIndex(b, 1);
+  }
+  auto rowLoop = scf::ForOp::create(b, loopBegin, loopEnd, loopStep, ValueRange{splat(b, columns, 0.0)});
+  const Value groupHead = k.queryHead;
   {
     OpBuilder::InsertionGuard inner(b);
     b.setInsertionPointToStart(rowLoop.getBody());
     Value row = rowLoop.getInductionVar();
+    if (s.parts > 1) {
+      Value parts = createIndex(b, s.parts), tile = arith::DivUIOp::create(b, row, parts);
+      Value part = arith::RemUIOp::create(b, row, parts);
+      k.queryHead = createAdd(b, groupHead, createMul(b, part, createIndex(b, k.group)));
+      row = createAdd(b, s.begin, createMul(b, tile, tokenStep));
+    }
     Value rows = minimum(b, arith::SubIOp::create(b, s.end, row), tokenStep);
     QueryTile q = loadQueryTile(k, row, rows, tokens);
     ScoredTile tile = scoreTile(k, q, {k.caches[0], part, slot, count, slots, Value()});
@@ -87,6 +105,7 @@ static void emitSlots(StatsKernel &s, tile::Part part, Value begin, Value end) {
         vector::MultiDimReductionOp::create(b, p, rowLoop.getRegionIterArgs()[0], ArrayRef<bool>{true, false}, s.kind);
     scf::YieldOp::create(b, sum);
   }
+  k.queryHead = groupHead;
   tile::StoreSlotNumbersOp::create(b, rowLoop.getResult(0), s.stats, k.entry, k.head, slot, count);
 }
 
@@ -97,7 +116,8 @@ static Value setCoordinates(AttentionKernel &k) {
   k.entry = arith::RemUIOp::create(b, k.kernel.item, entries);
   Value rest = arith::DivUIOp::create(b, k.kernel.item, entries);
   k.head = arith::RemUIOp::create(b, rest, heads);
-  k.queryHead = createMul(b, k.head, createIndex(b, k.group));
+  const int64_t queryHeads = cast<RankedTensorType>(k.op.getQuery().getType()).getDimSize(1);
+  k.queryHead = createMul(b, k.head, createIndex(b, queryHeads / k.kvHeads));
   k.sequence = tile::SequenceOp::create(b, k.batch, k.entry);
   auto range = tile::QueryRangeOp::create(b, k.batch, k.entry);
   k.entryRows = arith::SubIOp::create(b, range.getEnd(), range.getBegin());
@@ -203,6 +223,9 @@ FailureOr<Value> kvc::lowerAttentionStats(AttentionOp op, ImplicitLocOpBuilder &
   kernel.function->setAttr("tile.schedule", schedule);
   ImplicitLocOpBuilder &b = kernel.body;
   StatsKernel s{statsKernel(op, kernel, schedule)};
+  const int64_t group = s.k.group;
+  s.k.group = chooseHeads({group, type}, getTargetOf(op));
+  s.parts = group / s.k.group;
   s.lse = kernel.input(next++);
   s.counts = isCount ? kernel.input(next++) : Value();
   s.stats = kernel.output(0);

@@ -80,7 +80,7 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
   for (auto [number, argument] : llvm::enumerate(loop.getRegionIterArgs())) {
     if (step && (argument == step.getMax() || argument == step.getSum() || argument == step.getAcc())) {
       auto type = cast<VectorType>(step.getAcc().getType());
-      Layout acc = accumulatorLayout(atom, type.getDimSize(0), paddedChannels(type.getDimSize(1)));
+      Layout acc = accumulatorLayout(atom, type.getDimSize(0), paddedValues(type.getDimSize(1)));
       layouts.push_back(argument == step.getAcc() ? acc : acc.project(Axis::Row).withoutReplicatedRegisters());
     } else if (reduction && argument == reduction.getAcc()) {
       VectorType type = reduction.getSourceVectorType();
@@ -117,7 +117,7 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
   }
   // Whatever used staging memory before is done with it.
   gpu::BarrierOp::create(b);
-  if (failed(decodeOperands(loop, operands, 0, /*alone=*/true))) {
+  if (failed(decodeOperands(loop, operands, queryBytes, /*alone=*/true))) {
     return failure();
   }
   auto lowered = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), init);
@@ -210,6 +210,7 @@ void TeamEmitter::emitStoreSlotNumbers(tile::StoreSlotNumbersOp op) {
       rowWarps = mode.size;
       warpStride = mode.inStride;
     } else if (mode.in == Axis::Lane && mode.out == Axis::Row) {
+      // The first of the lanes that hold a column writes.
       Value digit =
           arith::RemUIOp::create(b, arith::DivUIOp::create(b, lane, wordOf(b, mode.inStride)), wordOf(b, mode.size));
       Value zero = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, digit, wordOf(b, 0));

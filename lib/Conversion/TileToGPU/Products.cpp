@@ -21,19 +21,70 @@ void TeamEmitter::packOperand(Builder &b, Value tile, ProductType type, const La
   words[{tile.getAsOpaquePointer(), type}] = createWords(b, numbers, type);
 }
 
+StagedOperand TeamEmitter::describeQueries(int64_t rows, int64_t channels, ProductType type) const {
+  StagedOperand operand;
+  operand.product = type;
+  operand.atom = &kvc::atomOf(type);
+  layOutStage(operand, paddedKeys(channels));
+  const TeamShape shape = shapeOf(rows);
+  operand.slots = 16 * shape.rowTiles * shape.rowWarps;
+  operand.setBytes = operand.slots * operand.stageRow;
+  operand.stageBytes = operand.setBytes * setsOf(type);
+  return operand;
+}
+
+void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type) {
+  auto tileType = cast<VectorType>(tile.getType());
+  StagedOperand operand = describeQueries(tileType.getDimSize(0), tileType.getDimSize(1), type);
+  operand.stage = wordOf(b, 0);
+  const int64_t channels = paddedKeys(tileType.getDimSize(1));
+  const bool divides = channels / 16 % shapeOf(tileType.getDimSize(0)).columnWarps == 0;
+  Layout layout = operandLayout(*operand.atom, tileType.getDimSize(0), channels, divides);
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
+    numbers.push_back(pull(b, tile, layout, i));
+  }
+  // Numbers may have been loaded behind the tile, where its other elements are.
+  b.setInsertionPointAfterValue(numbers.back());
+  auto sets = createWords(b, numbers, type);
+  auto bytes = VectorType::get({4}, b.getI8Type());
+  gpu::BarrierOp::create(b);
+  for (auto [i, word] : llvm::enumerate(sets[0])) {
+    Value row = coordinate(b, layout, Axis::Row, 2 * i), column = coordinate(b, layout, Axis::Column, 2 * i);
+    Value chunk = arith::DivUIOp::create(b, column, wordOf(b, 8)),
+          inChunk = arith::RemUIOp::create(b, column, wordOf(b, 8));
+    if (operand.swizzled) {
+      chunk = arith::XOrIOp::create(b, chunk, arith::RemUIOp::create(b, row, wordOf(b, 8)));
+    }
+    Value place =
+        addWords(b, addWords(b, mulWords(b, row, operand.stageRow), mulWords(b, chunk, 16)), mulWords(b, inChunk, 2));
+    for (auto [set, words] : llvm::enumerate(sets)) {
+      Value at = toIndex(b, addWords(b, place, static_cast<int64_t>(set) * operand.setBytes));
+      vector::StoreOp::create(b, vector::BitCastOp::create(b, bytes, words[i]), staging, at, /*nontemporal=*/false,
+                              llvm::MaybeAlign(4));
+    }
+  }
+  gpu::BarrierOp::create(b);
+  stagedQueries[{tile.getAsOpaquePointer(), type}] = operand;
+}
+
 namespace {
-/// Reads the second operand of products out of the stage that holds it: two instructions' worth at a time.
+/// What matrices are loaded for: keys and values as the second operand (two instructions' worth at a time, values
+/// transposed), queries as the first.
+enum class Use { Keys, Values, Queries };
+
+/// Reads an operand of products out of the stage that holds it.
 class StageReader {
 public:
-  /// `rows`: first slot of the stage that this warp reads (i32).
-  StageReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, bool transposed)
-      : emitter(emitter), b(b), operand(operand), transposed(transposed) {
+  /// `rows`: first row of the stage that this warp reads (i32).
+  StageReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use)
+      : emitter(emitter), b(b), operand(operand), transposed(use == Use::Values) {
     Value matrix = arith::DivUIOp::create(b, emitter.lane, wordOf(b, 8));
     Value row = arith::RemUIOp::create(b, emitter.lane, wordOf(b, 8));
     Value low = arith::RemUIOp::create(b, matrix, wordOf(b, 2)), high = arith::DivUIOp::create(b, matrix, wordOf(b, 2));
-    // Keys: matrices follow each other along channels, then along slots; values the other way around.
-    Value slotBlock = transposed ? low : high;
-    chunk = transposed ? high : low;
+    // Keys: matrices follow each other along channels, then along rows; others the other way around.
+    Value slotBlock = use == Use::Keys ? high : low;
+    chunk = use == Use::Keys ? low : high;
     Value slot = addWords(b, addWords(b, mulWords(b, slotBlock, 8), row), rows);
     slotBytes = mulWords(b, slot, operand.stageRow);
     swizzle = row;
@@ -80,19 +131,24 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   const bool isScores = op.getContract() == tile::Contract::Channels;
   const int64_t rows = op.getA().getType().getDimSize(0);
   const int64_t slots = paddedSlots(rows, op.getB().getType().getSlots());
-  const int64_t channels = paddedChannels(op.getB().getType().getChannels());
   TeamShape shape = shapeOf(rows);
-  const int64_t ownSlots = slots / shape.columnWarps;
-  Value firstSlot = mulWords(b,
-                             arith::RemUIOp::create(b, arith::DivUIOp::create(b, warp, wordOf(b, shape.rowWarps)),
-                                                    wordOf(b, shape.columnWarps)),
-                             ownSlots);
-  StageReader reader(*this, b, operand, firstSlot, /*transposed=*/!isScores);
+  const bool dividesSlots = !dividesValues;
+  const int64_t allChannels =
+      isScores ? paddedKeys(op.getB().getType().getChannels()) : paddedValues(op.getB().getType().getChannels());
+  const int64_t channels = isScores || dividesSlots ? allChannels : allChannels / shape.columnWarps;
+  const int64_t ownSlots = dividesSlots ? slots / shape.columnWarps : slots;
+  Value firstSlot = dividesSlots ? mulWords(b, columnWarp(b, shape), ownSlots) : wordOf(b, 0);
+  StagedOperand own = operand;
+  if (!isScores && !dividesSlots) {
+    // Whole rounds of the swizzle, so that chunks lie as at the row's begin.
+    own.stage = addWords(b, own.stage, mulWords(b, columnWarp(b, shape), channels * 2));
+  }
+  StageReader reader(*this, b, own, firstSlot, isScores ? Use::Keys : Use::Values);
   const bool isHalf = operand.product == ProductType::F16;
   auto word = VectorType::get({2}, isHalf ? Type(b.getF16Type()) : Type(b.getBF16Type()));
   const auto &sets = words[{op.getA().getAsOpaquePointer(), operand.product}];
 
-  Layout layout = isScores ? productLayout(atom, rows, slots) : accumulatorLayout(atom, rows, channels);
+  Layout layout = isScores ? productLayout(atom, rows, slots) : accumulatorLayout(atom, rows, allChannels);
   SmallVector<Value> acc;
   if (op.getAcc()) {
     acc = pullAll(b, op.getAcc(), layout);
@@ -101,23 +157,31 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   }
   const int64_t steps = (isScores ? channels : ownSlots) / atom.k;
   const int64_t columnTiles = (isScores ? ownSlots : channels) / atom.n;
-  if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * 4) || hasFailed()) {
+  std::optional<StageReader> queries;
+  auto inStaging = stagedQueries.find({op.getA().getAsOpaquePointer(), operand.product});
+  if (inStaging != stagedQueries.end()) {
+    Value rowWarp = arith::RemUIOp::create(b, warp, wordOf(b, shape.rowWarps));
+    queries.emplace(*this, b, inStaging->second, mulWords(b, rowWarp, 16 * shape.rowTiles), Use::Queries);
+  } else if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * 4) || hasFailed()) {
     return hasFailed() ? failure() : fail(op) << "expects its first operand as words of " << atom.name;
   }
   for (auto [firstSet, secondSet] : productTerms(operand.product)) {
-    const SmallVector<Value> &a = sets[firstSet];
     for (int64_t step = 0; step < steps; ++step) {
+      SmallVector<SmallVector<Value>> first;
+      for (int64_t row = 0; row < shape.rowTiles; ++row) {
+        first.push_back(queries ? queries->load(row * 16, step * 2, firstSet, word)
+                                : SmallVector<Value>(ArrayRef(sets[firstSet]).slice((row * steps + step) * 4, 4)));
+      }
       for (int64_t column = 0; column < columnTiles; column += 2) {
         SmallVector<Value> second = isScores ? reader.load(column * 8, step * 2, secondSet, word)
                                              : reader.load(step * 16, column, secondSet, word);
         for (int64_t tile : {column, column + 1}) {
           ValueRange secondWords = ValueRange(second).slice((tile - column) * 2, 2);
           for (int64_t row = 0; row < shape.rowTiles; ++row) {
-            ValueRange first = ValueRange(a).slice((row * steps + step) * 4, 4);
             MutableArrayRef<Value> sums = MutableArrayRef<Value>(acc).slice((row * columnTiles + tile) * 4, 4);
             SmallVector<Type> types(4, b.getF32Type());
-            auto mma =
-                tile::LaneMmaOp::create(b, types, atom.name, first, secondWords, ValueRange(ArrayRef<Value>(sums)));
+            auto mma = tile::LaneMmaOp::create(b, types, atom.name, first[row], secondWords,
+                                               ValueRange(ArrayRef<Value>(sums)));
             llvm::copy(mma.getResults(), sums.begin());
           }
         }

@@ -99,6 +99,7 @@ private:
 } // namespace
 
 void Ring::prepare() {
+  stagingBytes = emitter.queryBytes;
   tile::OperandOp first = operands.front().op;
   for (StagedOperand &operand : operands) {
     tile::OperandOp op = operand.op;
@@ -142,7 +143,7 @@ static bool fitsRing(TeamEmitter &emitter, Operation *operation, tile::OperandOp
   }
   const int64_t channels = op.getType().getChannels(), slots = op.getType().getSlots(),
                 warps = emitter.schedule.getWarps();
-  if (channels != TeamEmitter::paddedChannels(channels) ||
+  if (channels != emitter.paddedChannels(op.getPlane(), channels) ||
       slots != emitter.paddedSlots(mma.getA().getType().getDimSize(0), slots) || slots % warps ||
       slots / warps > emitter.facts.lanes) {
     return false;
@@ -319,18 +320,9 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   useStaging(ring.bytes());
   Builder b(loop.getLoc(), loop);
   const auto accType = cast<VectorType>(step.getAcc().getType());
-  const int64_t accChannels = paddedChannels(accType.getDimSize(1));
+  const int64_t accChannels = paddedValues(accType.getDimSize(1));
   const Layout accLayout = accumulatorLayout(*ring.operands.front().atom, accType.getDimSize(0), accChannels);
   const Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
-  // Accumulator and queries live through the whole loop; scores, addresses and what is on its way need the rest.
-  constexpr int64_t otherRegisters = 48;
-  const int64_t held = accLayout.inSize(Axis::Register) +
-                       shapeOf(accType.getDimSize(0)).rowTiles * operands.front().getType().getChannels() / 4;
-  if (held + otherRegisters > facts.laneRegisters) {
-    return fail(loop) << "over a tile of " << accType.getDimSize(0) << " rows and " << accType.getDimSize(1)
-                      << " channels has no lowering to teams yet: its accumulator and queries are " << held << " of "
-                      << facts.laneRegisters << " registers of a lane";
-  }
   SmallVector<Value> init;
   SmallVector<std::pair<unsigned, size_t>> parts; // result, registers
   for (unsigned i : {maxAt, sumAt, accAt}) {

@@ -30,7 +30,7 @@ LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
   Layout layout = productLayout(atom, rows, slots);
   SmallVector<Value> scores = maskedScores(b, op, layout);
   SmallVector<Value> oldMax = pullAll(b, op.getMax(), layout), sum = pullAll(b, op.getSum(), layout);
-  const Layout accLayout = accumulatorLayout(atom, rows, paddedChannels(op.getAcc().getType().getDimSize(1)));
+  const Layout accLayout = accumulatorLayout(atom, rows, paddedValues(op.getAcc().getType().getDimSize(1)));
   SmallVector<Value> acc = pullAll(b, op.getAcc(), accLayout);
   RaisedMax max = raiseMax(b, scores, oldMax, layout);
   rescaleState(b, max, oldMax, sum, acc, accLayout);
@@ -45,7 +45,7 @@ LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
   fragments[op.getNewSum()] = {rowLayout, sum};
   fragments[op.getNewAcc()] = {accLayout, acc};
   if (product) {
-    packOperand(b, op.getProbs(), *product, operandLayout(atom, rows, slots, /*innerOverWarps=*/true));
+    packOperand(b, op.getProbs(), *product, operandLayout(atom, rows, slots, /*innerOverWarps=*/!dividesValues));
   }
   return success();
 }
@@ -149,9 +149,9 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
     }
   }
   const int64_t rows = cast<VectorType>(acc.getType()).getDimSize(0),
-                columns = paddedChannels(cast<VectorType>(acc.getType()).getDimSize(1));
+                columns = paddedValues(cast<VectorType>(acc.getType()).getDimSize(1));
   TeamShape shape = shapeOf(rows);
-  if (shape.columnWarps == 1) {
+  if (shape.columnWarps == 1 || dividesValues) {
     return;
   }
   // Every warp writes its state; each then sums the columns that it shall hold, in the order of the warps.
@@ -177,9 +177,7 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
     Value raw = vector::LoadOp::create(b, bytes, staging, place, false, llvm::MaybeAlign(bytes.getDimSize(0)));
     return vector::BitCastOp::create(b, type, raw).getResult();
   };
-  Value columnWarp = arith::RemUIOp::create(b, arith::DivUIOp::create(b, warp, wordOf(b, shape.rowWarps)),
-                                            wordOf(b, shape.columnWarps));
-  Value own = mulWords(b, columnWarp, warpBytes);
+  Value own = mulWords(b, columnWarp(b, shape), warpBytes);
   SmallVector<bool> done(maxima.registers.size());
   for (int64_t i = 0; i < partial.inSize(Axis::Register); i += 2) {
     Value row = coordinate(b, partial, Axis::Row, i), column = coordinate(b, partial, Axis::Column, i);
@@ -250,9 +248,11 @@ void TeamEmitter::emitSoftmaxFinish(tile::SoftmaxFinishOp op) {
     SmallVector<Value> pending{op.getAcc()};
     while (!pending.empty() && !walked.wasInterrupted()) {
       Value value = pending.pop_back_val();
-      if (auto held = fragments.find(value); held != fragments.end() && held->second.layout.outSize(Axis::Column) > 1) {
-        layout = held->second.layout;
-        walked = WalkResult::interrupt();
+      if (auto held = fragments.find(value); held != fragments.end()) {
+        if (held->second.layout.outSize(Axis::Column) > 1) {
+          layout = held->second.layout;
+          walked = WalkResult::interrupt();
+        }
       } else if (Operation *definition = value.getDefiningOp()) {
         llvm::append_range(pending, definition->getOperands());
       }

@@ -17,11 +17,41 @@ TeamEmitter::TeamEmitter(KernelContext &context, tile::ScheduleAttr schedule)
 }
 
 InFlightDiagnostic TeamEmitter::fail(Operation *op) {
+  if (failedOp) {
+    return InFlightDiagnostic();
+  }
   failedOp = true;
   return op->emitOpError();
 }
 
+void TeamEmitter::placeQueries() {
+  // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest.
+  constexpr int64_t otherRegisters = 48;
+  int64_t most = 0, widest = 0;
+  context.kernel.walk([&](tile::MmaOp op) {
+    if (op.getContract() == tile::Contract::Slots) {
+      widest = std::max(widest, op.getB().getType().getChannels());
+    }
+  });
+  context.kernel.walk([&](tile::MmaOp op) {
+    if (op.getContract() != tile::Contract::Channels) {
+      return;
+    }
+    const int64_t rows = op.getA().getType().getDimSize(0), channels = op.getB().getType().getChannels();
+    const TeamShape shape = shapeOf(rows);
+    const int64_t scores = op.getB().getType().getSlots() / shape.columnWarps / 2, values = widest / 2;
+    const int64_t sets = setsOf(productOf(op.getB()));
+    dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > facts.laneRegisters && shape.columnWarps > 1;
+    const int64_t held = dividesValues ? values / shape.columnWarps : values;
+    stagesQueries |= shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters > facts.laneRegisters;
+    most = std::max(most, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
+  });
+  queryBytes = stagesQueries ? most : 0;
+}
+
 LogicalResult TeamEmitter::run() {
+  placeQueries();
+  useStaging(queryBytes);
   if (failed(emitBlock(context.kernel.getBody().front())) || hasFailed()) {
     return failure();
   }
@@ -51,22 +81,29 @@ TeamShape TeamEmitter::shapeOf(int64_t rows) const {
   return {rowWarps, static_cast<int64_t>(llvm::divideCeil(tiles, rowWarps)), warps / rowWarps};
 }
 
-Layout TeamEmitter::productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
-  TeamShape shape = shapeOf(rows);
+/// D of `atom` side by side and one below the other; warps that share rows divide the columns or hold all of them.
+static Layout resultLayout(const MmaAtom &atom, const TeamShape &shape, int64_t columns, bool dividesColumns) {
+  const int64_t own = dividesColumns ? columns / shape.columnWarps : columns;
+  Layout warps = dividesColumns ? Layout({{shape.columnWarps, Axis::Warp, 1, Axis::Column, 1}})
+                                : Layout({{shape.columnWarps, Axis::Warp, 1, Axis::None, 0}});
   return atom.d()
-      .product(Layout({{columns / atom.n / shape.columnWarps, Axis::Register, 1, Axis::Column, 1}}))
+      .product(Layout({{own / atom.n, Axis::Register, 1, Axis::Column, 1}}))
       .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
       .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
-      .product(Layout({{shape.columnWarps, Axis::Warp, 1, Axis::Column, 1}}));
+      .product(warps);
+}
+
+Layout TeamEmitter::productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
+  return resultLayout(atom, shapeOf(rows), columns, /*dividesColumns=*/!dividesValues);
 }
 
 Layout TeamEmitter::accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
-  TeamShape shape = shapeOf(rows);
-  return atom.d()
-      .product(Layout({{columns / atom.n, Axis::Register, 1, Axis::Column, 1}}))
-      .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
-      .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
-      .product(Layout({{shape.columnWarps, Axis::Warp, 1, Axis::None, 0}}));
+  return resultLayout(atom, shapeOf(rows), columns, /*dividesColumns=*/dividesValues);
+}
+
+Value TeamEmitter::columnWarp(Builder &b, const TeamShape &shape) {
+  return arith::RemUIOp::create(b, arith::DivUIOp::create(b, warp, wordOf(b, shape.rowWarps)),
+                                wordOf(b, shape.columnWarps));
 }
 
 Layout TeamEmitter::operandLayout(const MmaAtom &atom, int64_t rows, int64_t inner, bool innerOverWarps) const {
@@ -163,14 +200,19 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
       continue;
     }
     const ProductType type = productOf(mma.getB());
-    if (words.contains({tile.getAsOpaquePointer(), type})) {
+    if (words.contains({tile.getAsOpaquePointer(), type}) ||
+        stagedQueries.contains({tile.getAsOpaquePointer(), type})) {
       continue;
     }
     Builder b(tile.getLoc(), tile.getContext());
     b.setInsertionPointAfterValue(tile);
     auto tileType = cast<VectorType>(tile.getType());
+    if (stagesQueries) {
+      stageQueries(b, tile, type);
+      continue;
+    }
     packOperand(b, tile, type,
-                operandLayout(kvc::atomOf(type), tileType.getDimSize(0), paddedChannels(tileType.getDimSize(1)),
+                operandLayout(kvc::atomOf(type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1)),
                               /*innerOverWarps=*/false));
   }
   return success(!hasFailed());

@@ -15,6 +15,7 @@
 
 #include "kvc/Dialect/Tile/IR/Lanes.h"
 #include "kvc/Target/Atoms.h"
+#include "kvc/Target/Schedule.h"
 #include "kvc/Target/Target.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -43,15 +44,12 @@ struct TeamShape {
   int64_t rowWarps, rowTiles, columnWarps;
 };
 
-/// The numbers that products multiply: 16-bit ones, or f32 as sums of two bf16.
-enum class ProductType : uint8_t { F16, BF16, Split };
-
-/// The type of all products with K or V of a cache, pages and tail alike: that of the format or of its scales.
-ProductType productOf(kvcache::CacheType type, kvcache::Plane plane);
 const MmaAtom &atomOf(ProductType type);
 /// Numbers as words, in sets: one, or high parts, rests, and high parts without infinities.
 llvm::SmallVector<llvm::SmallVector<mlir::Value>> createWords(mlir::ImplicitLocOpBuilder &b,
                                                               llvm::ArrayRef<mlir::Value> numbers, ProductType type);
+/// Sets of words that stand for numbers.
+inline int64_t setsOf(ProductType type) { return type == ProductType::Split ? 3 : 1; }
 /// Which sets of the first operand meet which of the second; their products are added up.
 llvm::ArrayRef<std::pair<int64_t, int64_t>> productTerms(ProductType type);
 
@@ -89,6 +87,11 @@ public:
   const TeamFacts &facts;
   tile::ScheduleAttr schedule;
 
+  /// Whether queries stay in staging memory, whether warps that share rows divide the channels of the output instead of
+  /// the slots, and the bytes in front of what loops put into staging memory.
+  bool stagesQueries = false, dividesValues = false;
+  int64_t queryBytes = 0;
+
   // Coordinates of this lane, at the kernel's entry (i32).
   mlir::Value lane, warp;
   mlir::Value staging;
@@ -109,6 +112,9 @@ public:
   static llvm::SmallVector<int64_t> laneSteps(const Layout &layout, Axis axis);
   mlir::Value shuffleXor(Builder &b, mlir::Value value, int64_t offset);
   mlir::Value shuffleFrom(Builder &b, mlir::Value value, mlir::Value source);
+
+  /// Which of several warps with the same rows this one is (i32).
+  mlir::Value columnWarp(Builder &b, const TeamShape &shape);
 
   //===-- Pull.cpp --------------------------------------------------------===//
   /// Element `reg` of a vector<M x N> in `layout`.
@@ -152,13 +158,24 @@ public:
   llvm::LogicalResult emitMma(tile::MmaOp op);
   /// The type of an operand's products.
   ProductType productOf(mlir::Value operand);
-  /// Channels, and slots of a tile of `rows` rows, filled up to whole instructions for every warp.
-  static int64_t paddedChannels(int64_t channels) { return llvm::alignTo(channels, 16); }
+  /// Channels of keys and of values, and slots of a tile of `rows` rows, filled up to whole instructions for every
+  /// warp.
+  static int64_t paddedKeys(int64_t channels) { return llvm::alignTo(channels, 16); }
+  int64_t paddedValues(int64_t channels) const {
+    return llvm::alignTo(channels, dividesValues ? 64 * schedule.getWarps() : 16);
+  }
+  int64_t paddedChannels(kvcache::Plane plane, int64_t channels) const {
+    return plane == kvcache::Plane::K ? paddedKeys(channels) : paddedValues(channels);
+  }
   int64_t paddedSlots(int64_t rows, int64_t slots) const {
-    return llvm::alignTo(slots, 16 * shapeOf(rows).columnWarps);
+    return llvm::alignTo(slots, dividesValues ? 16 : 16 * shapeOf(rows).columnWarps);
   }
   /// Makes the words of the first operand of products, in the order of their registers.
   void packOperand(Builder &b, mlir::Value tile, ProductType type, const Layout &layout);
+  /// The same for queries that stay in staging memory.
+  void stageQueries(Builder &b, mlir::Value tile, ProductType type);
+  /// How queries of `rows` rows lie there.
+  StagedOperand describeQueries(int64_t rows, int64_t channels, ProductType type) const;
 
   //===-- Softmax.cpp -----------------------------------------------------===//
   llvm::LogicalResult emitSoftmaxStep(tile::SoftmaxStepOp op);
@@ -190,6 +207,8 @@ public:
   llvm::DenseMap<mlir::Value, Fragment> fragments;
   /// Tiles as words of the first operand of products, in sets.
   std::map<std::pair<void *, ProductType>, llvm::SmallVector<llvm::SmallVector<mlir::Value>>> words;
+  /// Queries in staging memory.
+  std::map<std::pair<void *, ProductType>, StagedOperand> stagedQueries;
   /// How columns were combined that a loop's result holds in parts.
   llvm::DenseMap<mlir::Value, mlir::vector::CombiningKind> columnKinds;
   llvm::DenseMap<mlir::Value, StagedOperand> staged;
@@ -203,6 +222,8 @@ public:
   void finished(mlir::Operation *op) { done.push_back(op); }
 
 private:
+  /// Decides what does not fit the registers.
+  void placeQueries();
   llvm::LogicalResult emitOp(mlir::Operation *op);
   /// The first operand of products is made where it is defined, before the loops that use it.
   llvm::LogicalResult packFirstOperand(mlir::Value tile);

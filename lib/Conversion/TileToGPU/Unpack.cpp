@@ -32,29 +32,10 @@ const MmaAtom &kvc::atomOf(ProductType type) {
   return *lookupMmaAtom(type == ProductType::F16 ? "m16n8k16.f16" : "m16n8k16.bf16");
 }
 
-static ProductType productOf(FormatAttr format) {
-  Type type = format.isInteger() ? format.getScale() : format.getFloatType();
-  return type.isF16() ? ProductType::F16 : type.isBF16() ? ProductType::BF16 : ProductType::Split;
-}
-
-ProductType kvc::productOf(CacheType type, Plane plane) {
-  ProductType pages = ::productOf(plane == Plane::K ? type.getK() : type.getV());
-  if (!type.hasTail()) {
-    return pages;
-  }
-  ProductType tail = type.getTail().isF16()    ? ProductType::F16
-                     : type.getTail().isBF16() ? ProductType::BF16
-                                               : ProductType::Split;
-  if (pages == tail) {
-    return pages;
-  }
-  return pages == ProductType::BF16 || tail == ProductType::BF16 ? ProductType::BF16 : ProductType::Split;
-}
-
 SmallVector<SmallVector<Value>> kvc::createWords(ImplicitLocOpBuilder &b, ArrayRef<Value> numbers, ProductType type) {
   auto pair = VectorType::get({2}, b.getF32Type());
   auto narrow = VectorType::get({2}, type == ProductType::F16 ? Type(b.getF16Type()) : Type(b.getBF16Type()));
-  SmallVector<SmallVector<Value>> sets(type == ProductType::Split ? 3 : 1);
+  SmallVector<SmallVector<Value>> sets(setsOf(type));
   for (size_t i = 0; i < numbers.size(); i += 2) {
     Value wide = vector::FromElementsOp::create(b, pair, ValueRange{numbers[i], numbers[i + 1]});
     Value high = arith::TruncFOp::create(b, narrow, wide);
@@ -330,7 +311,7 @@ StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   operand.cache = &context.cache(source.cacheValue);
   operand.product = kvc::productOf(operand.cache->type, source.plane);
   operand.atom = &kvc::atomOf(operand.product);
-  layOutStage(operand, paddedChannels(type.getChannels()));
+  layOutStage(operand, paddedChannels(source.plane, type.getChannels()));
   int64_t rows = 0;
   for (Operation *user : op->getUsers()) {
     if (auto mma = dyn_cast<tile::MmaOp>(user)) {
@@ -340,7 +321,7 @@ StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   operand.slots = paddedSlots(rows, type.getSlots());
   operand.offset = offset;
   operand.setBytes = operand.slots * operand.stageRow;
-  operand.stageBytes = operand.setBytes * (operand.product == ProductType::Split ? 3 : 1);
+  operand.stageBytes = operand.setBytes * setsOf(operand.product);
   return operand;
 }
 
@@ -360,7 +341,7 @@ void TeamEmitter::unpack(Builder &b, Operation *op, const StagedOperand &operand
                                    arith::CmpIOp::create(body, arith::CmpIPredicate::slt, chunk,
                                                          indexOf(body, llvm::divideCeil(channels, chunkChannels))));
   }
-  const int64_t sets = operand.product == ProductType::Split ? 3 : 1, words = chunkChannels / 2;
+  const int64_t sets = setsOf(operand.product), words = chunkChannels / 2;
   Type word = VectorType::get({2}, operand.product == ProductType::F16 ? Type(b.getF16Type()) : Type(b.getBF16Type()));
   SmallVector<Type> types(sets * words, word);
   auto branch = scf::IfOp::create(body, types, exists, /*withElseRegion=*/true);

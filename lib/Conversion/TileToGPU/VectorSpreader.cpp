@@ -619,19 +619,34 @@ LogicalResult VectorSpreader::emitReduction(vector::ReductionOp op) {
     mapping.map(op.getResult(), b.clone(*op, mapping)->getResult(0));
     return success();
   }
-  if (!llvm::isPowerOf2_64(std::min(count, lanes)) || (count > lanes && count % lanes)) {
+  // Lanes past the vector's end take part with what changes nothing: zero in sums, any element where one is chosen.
+  const bool isSum = op.getKind() == vector::CombiningKind::ADD;
+  if (!isSum && !llvm::is_contained({vector::CombiningKind::MINNUMF, vector::CombiningKind::MAXNUMF,
+                                     vector::CombiningKind::MINIMUMF, vector::CombiningKind::MAXIMUMF,
+                                     vector::CombiningKind::MINSI, vector::CombiningKind::MAXSI,
+                                     vector::CombiningKind::MINUI, vector::CombiningKind::MAXUI},
+                                    op.getKind())) {
     return fail(op);
   }
+  Registers registers = wide.lookup(op.getVector());
+  const auto width = static_cast<int64_t>(llvm::PowerOf2Ceil(std::min(count, lanes)));
+  if (count % lanes && count % lanes != width) {
+    Value neutral = isSum ? arith::ConstantOp::create(b, b.getZeroAttr(type.getElementType())).getResult()
+                          : broadcastElement(op.getVector(), 0);
+    Value &last = registers.back();
+    const auto number = static_cast<int64_t>(registers.size()) - 1;
+    last = arith::SelectOp::create(b, isBelow(number, count), last, neutral);
+  }
   Value sum;
-  for (Value value : wide.lookup(op.getVector())) {
+  for (Value value : registers) {
     sum = sum ? vector::makeArithReduction(b, b.getLoc(), op.getKind(), sum, value) : value;
   }
-  for (int64_t step = std::min(count, lanes) / 2; step >= 1; step /= 2) {
+  for (int64_t step = width / 2; step >= 1; step /= 2) {
     Value other = arith::XOrIOp::create(b, lane, word(step));
     sum = vector::makeArithReduction(b, b.getLoc(), op.getKind(), sum, shuffle(sum, other));
   }
   // Lanes past the vector's end added up something else.
-  if (count < lanes) {
+  if (width < lanes) {
     sum = shuffle(sum, word(0));
   }
   if (op.getAcc()) {

@@ -3,22 +3,77 @@
 
 using namespace kvc;
 
+static ProductType productOf(mlir::Type type) {
+  return type.isF16() ? ProductType::F16 : type.isBF16() ? ProductType::BF16 : ProductType::Split;
+}
+
+ProductType kvc::productOf(kvcache::CacheType type, kvcache::Plane plane) {
+  kvcache::FormatAttr format = plane == kvcache::Plane::K ? type.getK() : type.getV();
+  const ProductType pages = ::productOf(format.isInteger() ? format.getScale() : mlir::Type(format.getFloatType()));
+  const ProductType tail = type.hasTail() ? ::productOf(type.getTail()) : pages;
+  if (pages == tail) {
+    return pages;
+  }
+  return pages == ProductType::BF16 || tail == ProductType::BF16 ? ProductType::BF16 : ProductType::Split;
+}
+
+/// Rows for each warp of a team: an instruction's.
+static constexpr int64_t rowsPerWarp = 16, teamWarps = 4;
+
+/// Whether an accumulator of 16 rows leaves no registers for the rest: then warps divide its channels and not the rows.
+static bool isWide(const AttentionShape &shape, const TeamFacts &facts) {
+  constexpr int64_t otherRegisters = 80;
+  return shape.cache.getVDim() / 2 + otherRegisters > facts.laneRegisters;
+}
+
+int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
+  if (!target || !target->team) {
+    return shape.group;
+  }
+  const int64_t most = isWide(shape, *target->team) ? rowsPerWarp : teamWarps * rowsPerWarp;
+  int64_t heads = std::min(most, shape.group);
+  while (shape.group % heads) {
+    --heads;
+  }
+  return heads;
+}
+
 /// For teams: 16 query rows for each warp keep scores, accumulator and queries in registers; 64 slots a tile give every
 /// warp of a decode step one matrix instruction's worth. Two stages of keys and values must fit the staging memory.
-static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const TeamFacts &facts) {
-  constexpr int64_t rowsPerWarp = 16, stages = 2, split = 1024;
-  auto bytesOf = [&](int64_t slots) { return stages * slots * (shape.cache.getKDim() + shape.cache.getVDim()) * 2; };
-  int64_t warps = 4;
-  while (warps > 1 && bytesOf(warps * rowsPerWarp) > facts.stagingBytes) {
-    warps /= 2;
+static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const Target &target) {
+  constexpr int64_t stages = 2, split = 1024;
+  const TeamFacts &facts = *target.team;
+  const int64_t heads = chooseHeads(shape, &target);
+  const bool wide = isWide(shape, facts);
+  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
+  // Two stages of rows as they lie in pages, or one of what is decoded: three sets of words where f32 is split.
+  auto setBytes = [&](kvcache::Plane plane, int64_t otherwise) -> int64_t {
+    return productOf(shape.cache, plane) == ProductType::Split ? 6 : otherwise;
+  };
+  const int64_t keyBytes = keys * setBytes(kvcache::Plane::K, 2 * stages),
+                valueBytes = values * setBytes(kvcache::Plane::V, 2 * stages);
+  auto bytesOf = [&](int64_t slots, int64_t rows) {
+    return slots * (keyBytes + valueBytes) + rows * keys * setBytes(kvcache::Plane::K, 2);
+  };
+  int64_t warps = teamWarps, slots = warps * rowsPerWarp;
+  if (wide) {
+    while (slots > rowsPerWarp && bytesOf(slots, rowsPerWarp) > facts.stagingBytes) {
+      slots /= 2;
+    }
+  } else {
+    while (warps > 1 && bytesOf(slots, warps * rowsPerWarp) > facts.stagingBytes) {
+      warps /= 2;
+      slots = warps * rowsPerWarp;
+    }
   }
-  int64_t slots = warps * rowsPerWarp, tokens = std::max<int64_t>(2, warps * rowsPerWarp / shape.group);
-  return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, warps, stages, /*producers=*/0);
+  const int64_t rows = wide ? rowsPerWarp : warps * rowsPerWarp;
+  return tile::ScheduleAttr::get(shape.cache.getContext(), std::max<int64_t>(1, rows / heads), slots, split, warps,
+                                 stages, /*producers=*/0);
 }
 
 tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target *target) {
   if (target && target->team) {
-    return chooseTeamSchedule(shape, *target->team);
+    return chooseTeamSchedule(shape, *target);
   }
   // A query tile of about 64 rows amortises the unpacking of a KV tile; 64 slots keep scores, probabilities and the
   // tile's operands within a first-level cache of 32 KiB.
