@@ -348,6 +348,12 @@ int64_t Cache::maxLengthLocked(const Batch &batch) const {
   return longest;
 }
 
+int64_t Cache::maxLengthAfterAppendLocked(const Batch &batch) const {
+  int64_t longest = 0;
+  forEachTable(batch, [&](int64_t table, int64_t rows) { longest = std::max(longest, lengthData[table] + rows); });
+  return longest;
+}
+
 void Cache::markBrokenLocked(const Batch &batch) {
   for (int32_t entry = 0; entry < batch.entries(); ++entry) {
     broken[size_t(batch.sequence(size_t(entry)))] = 1;

@@ -80,6 +80,8 @@ public:
   /// The sequences of a batch exist and are whole.
   Status checkBatchLocked(const Batch &batch) const;
   int64_t maxLengthLocked(const Batch &batch) const;
+  /// What it becomes when the batch's rows are appended.
+  int64_t maxLengthAfterAppendLocked(const Batch &batch) const;
   /// Gives everything back; the cache may only be destroyed afterwards.
   void disposeLocked();
   /// After a call failed half way: the sequences may differ between layers.

@@ -71,8 +71,10 @@ public:
                                              std::string_view assembly, const std::vector<KernelInfo> &kernels) = 0;
 
   /// Runs kernel(words, item) for items 0 .. items-1 after everything launched
-  /// before. `counters`, where it is not null, becomes what the device counted
-  /// meanwhile, a JSON object; a device that counts nothing leaves it empty.
+  /// and copied before, and may return before they have run: what fails then
+  /// shows in a later launch, copy or synchronize. `counters`, where it is not
+  /// null, becomes what the device counted meanwhile, a JSON object, after the
+  /// kernel has run; a device that counts nothing leaves it empty.
   virtual Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
                         std::string *counters = nullptr) = 0;
   /// Waits for everything launched.

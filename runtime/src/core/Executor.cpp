@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "core/Executor.h"
+#include "core/PendingWork.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -56,13 +57,17 @@ public:
   Call(const std::shared_ptr<Module> &module, const fb::Function &function)
       : module(module), device(*module->device()), function(function), weights(module->weights()),
         values(sizeOfVector(function.values())), memo(sizeOfVector(function.exprs())),
-        memoStep(sizeOfVector(function.exprs()), 0) {}
+        memoStep(sizeOfVector(function.exprs()), 0), pending(device) {}
 
   Status run(const std::vector<Argument> &arguments, std::vector<CallResult> &results) {
     KVC_RETURN_IF_ERROR(bindArguments(arguments));
     KVC_RETURN_IF_ERROR(lockCaches());
     KVC_RETURN_IF_ERROR(checkBeforeChange());
     Status status = runSteps(results);
+    if (!status.ok()) {
+      // Nothing of the call may run on when its memory goes; what a kernel reports now has a cause that is known.
+      (void)pending.waitForAll();
+    }
     if (!status.ok() && changed) {
       for (const std::shared_ptr<Cache> &cache : caches) {
         for (const std::shared_ptr<Batch> &batch : batches) {
@@ -388,8 +393,8 @@ private:
       if (expr.op() == fb::ExprOp::tables) {
         return cache->tables();
       }
-      return expr.op() == fb::ExprOp::max_pages ? cache->maxPages()
-                                                : cache->maxLengthLocked(*values[size_t(expr.b())].batch);
+      return expr.op() == fb::ExprOp::max_pages ? Result<int64_t>(cache->maxPages())
+                                                : pending.maxLength(*cache, *values[size_t(expr.b())].batch);
     }
     }
     return Status(StatusCode::internal, "expects a verified expression");
@@ -547,10 +552,10 @@ private:
         return std::move(status).withContext(fmt::format("step {}", i));
       }
       for (size_t k = 0; k < sizeOfVector(step.free()); ++k) {
-        freeValue(step.free()->Get(k));
+        KVC_RETURN_IF_ERROR(freeValue(step.free()->Get(k)));
       }
     }
-    KVC_RETURN_IF_ERROR(device.synchronize());
+    KVC_RETURN_IF_ERROR(pending.waitForAll());
     nextStep();
     for (size_t i = 0; i < sizeOfVector(function.results()); ++i) {
       if (Status status = takeResult(function.results()->Get(i)->value(), results); !status.ok()) {
@@ -560,13 +565,16 @@ private:
     return {};
   }
 
-  void freeValue(size_t index) {
+  Status freeValue(size_t index) {
     State &state = values[index];
     if (state.cache) {
+      KVC_RETURN_IF_ERROR(pending.waitFor(*state.cache));
       state.cache->disposeLocked();
       state.cache.reset();
     }
+    // Whoever gets the buffer next is launched behind the kernels that use it now.
     state.buffer = Temporary();
+    return {};
   }
 
   Status runStep(const fb::Step &step) {
@@ -577,17 +585,21 @@ private:
       const fb::Reserve &reserve = *step.action_as_Reserve();
       Cache &cache = *values[reserve.cache()].cache;
       const Batch &batch = *values[reserve.batch()].batch;
+      KVC_RETURN_IF_ERROR(pending.waitFor(cache));
       KVC_RETURN_IF_ERROR(runReserve(reserve, cache, batch));
       // A reservation that fails has at most replaced shared pages by copies.
       changed = true;
       return {};
     }
-    case fb::Action::Release:
+    case fb::Action::Release: {
+      Cache &cache = *values[step.action_as_Release()->cache()].cache;
+      KVC_RETURN_IF_ERROR(pending.waitFor(cache));
       changed = true;
-      return values[step.action_as_Release()->cache()].cache->releaseLocked(
-          *values[step.action_as_Release()->batch()].batch);
+      return cache.releaseLocked(*values[step.action_as_Release()->batch()].batch);
+    }
     case fb::Action::Clone: {
       const fb::Clone &clone = *step.action_as_Clone();
+      KVC_RETURN_IF_ERROR(pending.waitFor(*values[clone.source()].cache));
       KVC_ASSIGN_OR_RETURN(values[clone.result()].cache, values[clone.source()].cache->cloneLocked());
       values[clone.result()].isOwned = true;
       return {};
@@ -596,6 +608,7 @@ private:
       const fb::Create &create = *step.action_as_Create();
       const std::shared_ptr<const CacheSpec> &spec =
           module->cacheSpecs()[value(create.result()).type_as_Cache()->spec()];
+      KVC_RETURN_IF_ERROR(pending.waitFor(*values[create.source()].cache));
       KVC_ASSIGN_OR_RETURN(values[create.result()].cache,
                            values[create.source()].cache->createLikeLocked(spec, *values[create.batch()].batch));
       values[create.result()].isOwned = true;
@@ -603,6 +616,7 @@ private:
     }
     case fb::Action::Fork: {
       const fb::Fork &fork = *step.action_as_Fork();
+      KVC_RETURN_IF_ERROR(pending.waitFor(*values[fork.cache()].cache));
       KVC_ASSIGN_OR_RETURN(int64_t source, evaluate(fork.source()));
       KVC_ASSIGN_OR_RETURN(int64_t destination, evaluate(fork.destination()));
       if (source == destination) {
@@ -623,7 +637,9 @@ private:
   Status runReserve(const fb::Reserve &reserve, Cache &cache, const Batch &batch) {
     switch (reserve.mode()) {
     case fb::ReserveMode::append:
-      return cache.reserveAppendLocked(batch);
+      KVC_RETURN_IF_ERROR(cache.reserveAppendLocked(batch));
+      pending.noteAppend(cache, batch);
+      return {};
     case fb::ReserveMode::rewrite:
       return cache.reserveRewriteLocked(batch);
     case fb::ReserveMode::lengths: {
@@ -643,6 +659,9 @@ private:
     words.clear();
     for (size_t i = 0; i < sizeOfVector(dispatch.operands()); ++i) {
       KVC_RETURN_IF_ERROR(appendWords(dispatch.operands()->Get(i)));
+      if (const std::shared_ptr<Cache> &cache = values[dispatch.operands()->Get(i)].cache) {
+        pending.addKernelOf(*cache);
+      }
     }
     KVC_ASSIGN_OR_RETURN(int64_t items, evaluate(dispatch.items()));
     if (items < 0) {
@@ -743,6 +762,7 @@ private:
   std::unordered_map<const fb::Tensor *, const void *> hostData; // of argument tensors
   std::vector<uint64_t> words;                                   // of the dispatch at hand
   bool changed = false;
+  PendingWork pending;
 };
 
 } // namespace

@@ -225,12 +225,15 @@ public:
       parameters.push_back(&value);
     }
     auto run = [&] {
-      int result = driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1,
-                                          1, entry.info.stagingBytes, nullptr, parameters.data(), nullptr);
-      // The next step reads lengths on the host, so nothing is left running yet.
+      // One stream: kernels and copies follow each other, and nobody waits until the host reads what they wrote.
+      return driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1, 1,
+                                    entry.info.stagingBytes, nullptr, parameters.data(), nullptr);
+    };
+    auto runAndWait = [&] {
+      int result = run();
       return result ? result : driver->cuCtxSynchronize();
     };
-    int result = counters ? driver->counted(run, *counters) : run();
+    int result = counters ? driver->counted(runAndWait, *counters) : run();
     return result ? driver->failure(result,
                                     fmt::format("kernel '{}' failed on the device '{}'", entry.info.name, deviceName))
                   : Status();

@@ -315,6 +315,24 @@ void addLayers(PlanT &plan) {
   b.finish(plan);
 }
 
+// append_sum(cache, batch, rows) -> (cache, sum): the items of the second kernel depend on the lengths after the first
+void addAppendSum(PlanT &plan) {
+  Builder b("append_sum");
+  uint32_t cache = b.cache(0), batch = b.batch();
+  uint32_t rows = b.tensor(TensorSource::argument, f32, {b.dynamic(b.node(ExprOp::rows, batch)), b.fixed(4)});
+  int32_t entries = b.node(ExprOp::entries, batch), longest = b.node(ExprOp::max_length, cache, batch);
+  uint32_t out = b.tensor(TensorSource::buffer, f32, {b.dynamic(entries)});
+  b.argument("cache", cache);
+  b.argument("batch", batch);
+  b.argument("rows", rows);
+  b.reserve(cache, batch, ReserveMode::append);
+  b.dispatch(appendPlain, {cache, batch, rows}, entries);
+  b.dispatch(sumPlain, {cache, batch, out}, b.node(ExprOp::min, entries, longest));
+  b.result(cache);
+  b.result(out);
+  b.finish(plan);
+}
+
 // keep_old(cache, batch, rows) -> (the cache with rows, the cache as it was, longest after, longest before)
 void addKeepOld(PlanT &plan) {
   Builder b("keep_old");
@@ -434,6 +452,7 @@ fb::ModuleT testModule() {
     addKeep(*plan, kernels);
   }
   addLayers(*plan);
+  addAppendSum(*plan);
   addKeepOld(*plan);
   addFork(*plan);
   addBroken(*plan);
