@@ -70,7 +70,7 @@ SUITES = [
     Suite("differential", "script", "build/bin/kvc-differential", 10, 60, on_demand=True),
     Suite("integration", "lit",    "test/Integration",       5,   90),
     Suite("python",      "pytest", "python/tests",           5,   15),
-    Suite("asan",        "ctest",  "^asan$",                 6,   20, "dev", ["kvc-asan-tests"], ASAN),
+    Suite("asan",        "ctest",  "^asan$",                 9,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
     Suite("sim-mutants", "script", "sim/tests/mutants",       30, 60, on_demand=True),

@@ -1,7 +1,7 @@
 //===- Compare.h - When a result equals the oracle's ------------*- C++ -*-===//
 //
 // Rules. Shapes are equal. Where the oracle has NaN, the result has NaN (any payload); where it has an infinity, the
-// same infinity; elsewhere a finite number. Finite numbers are measured three ways against one row of the table.
+// same infinity; elsewhere a finite number. Finite numbers are measured two ways against one row of the table.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KVC_TEST_DIFFERENTIAL_COMPARE_H
@@ -15,10 +15,10 @@
 
 namespace kvc::differential {
 
-/// Largest errors. `relative` is that of an element against the larger of it and the tensor's root mean square;
-/// `rms` is the root mean square of the errors against that of the tensor.
+/// `peak` is the largest error in units of the largest number that is expected, `rms` the root mean square of the
+/// errors in units of that of the numbers.
 struct Errors {
-  double relative = 0, absolute = 0, rms = 0;
+  double peak = 0, rms = 0;
   int64_t elements = 0;
 
   void merge(const Errors &other);
@@ -28,6 +28,8 @@ struct Errors {
 struct Tolerance {
   llvm::StringLiteral result, storage;
   Errors bound;
+  /// What both errors are measured in instead; 0: the tensor's own numbers.
+  double unit = 0;
 };
 llvm::ArrayRef<Tolerance> getTolerances();
 
@@ -37,11 +39,14 @@ const Tolerance &toleranceOf(const Config &config, ResultKind kind, const Target
 /// What is wrong with a result; empty when nothing is.
 struct Comparison {
   std::string failure;
+  /// In units of the growth.
   Errors errors;
 };
-/// With `mayBeNan`, elements for which it holds (numbers in row-major order) may be NaN whatever is expected.
+/// What the specification leaves open of an element.
+enum class Freedom : uint8_t { None, Nan /* as expected or NaN */, Any /* any bits */ };
+/// The bounds are `growth` times those of the row. `freedoms` has one for each element in row-major order, or none.
 Comparison compare(const reference::Tensor &want, const kvc_tensor_t &got, const Tolerance &tolerance,
-                   const std::function<bool(int64_t)> &mayBeNan = {});
+                   double growth = 1, llvm::ArrayRef<Freedom> freedoms = {});
 
 } // namespace kvc::differential
 

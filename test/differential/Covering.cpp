@@ -151,9 +151,14 @@ public:
     }
   }
 
-  Covering build(size_t kernels) {
-    add(Config());
+  Covering build(size_t kernels, bool atMost) {
+    if (isAllowed(Config())) {
+      add(Config());
+    }
     for (std::vector<Pair> pairs = left.list(); !pairs.empty(); pairs = left.list()) {
+      if (atMost && covering.configs.size() >= kernels) {
+        return std::move(covering);
+      }
       if (std::optional<Config> config = best(pairs)) {
         add(*config);
         continue;
@@ -168,7 +173,7 @@ public:
         left.erase(pair);
       }
     }
-    for (int attempts = 0; covering.configs.size() < kernels && attempts < 10000; ++attempts) {
+    for (int attempts = 0; !atMost && covering.configs.size() < kernels && attempts < 10000; ++attempts) {
       Config config;
       for (unsigned axis = 0; axis < kernelAxes; ++axis) {
         config.values[axis] = randomValue(axis);
@@ -187,6 +192,11 @@ private:
       value = random.below(getAxes()[axis].values.size());
     } while (excluded.contains({axis, value}));
     return value;
+  }
+
+  bool isAllowed(const Config &config) const {
+    return llvm::none_of(llvm::seq<uint8_t>(0, kernelAxes),
+                         [&](uint8_t axis) { return excluded.contains({axis, config.values[axis]}); });
   }
 
   void add(const Config &config) {
@@ -276,6 +286,6 @@ private:
 } // namespace
 
 Covering kvc::differential::cover(const Verifier &verifier, const std::set<AxisValue> &excluded, size_t kernels,
-                                  uint64_t seed) {
-  return Builder(verifier, excluded, seed).build(kernels);
+                                  bool atMost, uint64_t seed) {
+  return Builder(verifier, excluded, seed).build(kernels, atMost);
 }

@@ -37,8 +37,10 @@ using Verifier = std::function<std::string(const Config &)>;
 /// A legal configuration with these values (axis -> value number), else the reason in `message`.
 std::optional<Config> complete(llvm::ArrayRef<AxisValue> values, const Verifier &verifier, std::string &message);
 
-/// Kernels that together have all legal pairs of kernel axes without the `excluded` values; at least `kernels` of them.
-Covering cover(const Verifier &verifier, const std::set<AxisValue> &excluded, size_t kernels, uint64_t seed);
+/// Kernels that together have all legal pairs of kernel axes without the `excluded` values: at least `kernels` of them,
+/// or, with `atMost`, the first `kernels`, which have most of the pairs.
+Covering cover(const Verifier &verifier, const std::set<AxisValue> &excluded, size_t kernels, bool atMost,
+               uint64_t seed);
 
 } // namespace kvc::differential
 

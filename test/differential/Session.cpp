@@ -304,7 +304,7 @@ NpyArray Session::arrayOf(Role role, const Function &function, const reference::
 }
 
 CallArguments Session::argumentsOf(const Function &function, const reference::Batch &batch) {
-  CallArguments arguments{batch, {}};
+  CallArguments arguments{batch, {}, {}};
   const int64_t slots = llvm::is_contained(function.arguments, Role::DenseK) ? random.between(0, denseSlots) : -1;
   for (Role role : function.arguments) {
     if (role != Role::Cache && role != Role::Prefix && role != Role::Batch) {
@@ -410,32 +410,122 @@ std::string Session::callDevice(const Function &function, const CallArguments &a
   return "";
 }
 
-/// docs/spec/cache-semantics.md: a value that is not finite may reach, in its channel, rows of its sequence and head
-/// from which a mask hides it.
-std::function<bool(int64_t)> Session::spoiledOutputs(const reference::Batch &batch,
-                                                     const reference::Datum &attended) const {
-  std::vector<bool> spoiled;
+/// The root mean square of the finite ones of some numbers.
+namespace {
+class RootMeanSquare {
+public:
+  void add(double x) {
+    if (std::isfinite(x)) {
+      square += x * x;
+      ++count;
+    }
+  }
+  double get() const { return count ? std::sqrt(square / count) : 0; }
+
+private:
+  double square = 0;
+  int64_t count = 0;
+};
+} // namespace
+
+double Session::growthOf(ResultKind kind, const CallArguments &arguments, const reference::Datum &attended) const {
+  switch (kind) {
+  case ResultKind::Out:
+  case ResultKind::Lse:
+  case ResultKind::Sum:
+  case ResultKind::Max:
+    break;
+  default:
+    return 1;
+  }
+  // An error of a product is part of the product. Scores are q . k / sqrt(channels): of independent numbers their root
+  // mean square is the product of those of q and k, whatever the channels. A probability is off by its score's error.
+  RootMeanSquare query, key;
+  const NpyArray &rows = arguments.arrays.at(Role::Query);
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    query.add(rows.floatAt(i));
+  }
+  for (int64_t sequence : arguments.batch.sequences) {
+    for (const reference::Datum *held : {&attended, &prefix}) {
+      for (int64_t head = 0; head < (meaning.perHead ? meaning.kvHeads : 1); ++head) {
+        for (const reference::Slot &slot : held->asCache().table(sequence, head).slots) {
+          llvm::for_each(slot.key, [&](double x) { key.add(x); });
+        }
+      }
+    }
+  }
+  const auto capture = arguments.arrays.find(Role::Capture);
+  const double factor = capture == arguments.arrays.end() ? 1 : std::abs(capture->second.floatAt(0));
+  return 1 + query.get() * key.get() * std::max(1.0, factor);
+}
+
+std::vector<bool> Session::spoiledValues(int64_t sequence, const reference::Datum &attended) const {
+  std::vector<bool> spoiled(meaning.queryHeads * meaning.vDim);
   const int64_t group = meaning.queryHeads / meaning.kvHeads;
-  for (auto [entry, sequence] : llvm::enumerate(batch.sequences)) {
-    std::vector<bool> row(meaning.queryHeads * meaning.vDim);
-    for (int64_t head = 0; head < meaning.queryHeads; ++head) {
-      for (const reference::Datum *held : {&attended, &prefix}) {
-        const int64_t kvHead = head / group;
-        for (const reference::Slot &slot : held->asCache().table(sequence, kvHead).slots) {
-          const int64_t first = meaning.perHead ? 0 : kvHead * meaning.vDim;
-          for (int64_t channel = 0; channel < meaning.vDim; ++channel) {
-            if (!std::isfinite(slot.value[first + channel])) {
-              row[head * meaning.vDim + channel] = true;
-            }
+  for (int64_t head = 0; head < meaning.queryHeads; ++head) {
+    const int64_t kvHead = head / group, first = meaning.perHead ? 0 : kvHead * meaning.vDim;
+    for (const reference::Datum *held : {&attended, &prefix}) {
+      for (const reference::Slot &slot : held->asCache().table(sequence, kvHead).slots) {
+        for (int64_t channel = 0; channel < meaning.vDim; ++channel) {
+          if (!std::isfinite(slot.value[first + channel])) {
+            spoiled[head * meaning.vDim + channel] = true;
           }
         }
       }
     }
-    for (int64_t i = 0; i < batch.rowsOf(entry); ++i) {
-      llvm::append_range(spoiled, row);
+  }
+  return spoiled;
+}
+
+/// docs/spec/cache-semantics.md, Attention. A value that is not finite may reach, in its channel, rows of its sequence
+/// and head from which a mask hides it. An infinite score over keys of an integer format may be NaN, which makes NaN of
+/// the row's results and leaves open what the row adds to statistics.
+std::vector<Freedom> Session::freedomsOf(ResultKind kind, const CallArguments &arguments,
+                                         const reference::Datum &attended, const reference::Tensor &want) const {
+  const bool isRow = kind == ResultKind::Out || kind == ResultKind::Lse;
+  const bool isStat = kind == ResultKind::Sum || kind == ResultKind::Max || kind == ResultKind::Count;
+  if (id[AxisInputs] == "finite" || !(isRow || isStat)) {
+    return {};
+  }
+  std::vector<Freedom> freedoms(want.floats.size(), Freedom::None);
+  const reference::Batch &batch = arguments.batch;
+  const NpyArray &query = arguments.arrays.at(Role::Query);
+  const bool hasCodes = kernel.module.config[AxisK].starts_with("int");
+  const int64_t heads = meaning.queryHeads, group = heads / meaning.kvHeads;
+  auto isSpoiledQuery = [&](int64_t row, int64_t head) {
+    for (int64_t channel = 0; channel < meaning.dim; ++channel) {
+      if (!std::isfinite(query.floatAt((row * heads + head) * meaning.dim + channel))) {
+        return hasCodes;
+      }
+    }
+    return false;
+  };
+  auto allow = [&](int64_t first, int64_t count, Freedom freedom) {
+    std::fill_n(freedoms.begin() + first, count, freedom);
+  };
+  const int64_t width = kind == ResultKind::Out ? meaning.vDim : 1;
+  for (auto [entry, sequence] : llvm::enumerate(batch.sequences)) {
+    const std::vector<bool> values = kind == ResultKind::Out ? spoiledValues(sequence, attended) : std::vector<bool>();
+    for (int64_t row = batch.queryOffsets[entry]; row < batch.queryOffsets[entry + 1]; ++row) {
+      for (int64_t head = 0; head < heads; ++head) {
+        for (size_t i = head * width; i < values.size() && i < size_t(head + 1) * width; ++i) {
+          if (values[i]) {
+            allow(row * heads * width + i, 1, Freedom::Nan);
+          }
+        }
+        if (!isSpoiledQuery(row, head)) {
+          continue;
+        }
+        if (isRow) {
+          allow((row * heads + head) * width, width, Freedom::Nan);
+        } else {
+          const int64_t slots = want.shape[2];
+          allow((int64_t(entry) * meaning.kvHeads + head / group) * slots, slots, Freedom::Any);
+        }
+      }
     }
   }
-  return [spoiled](int64_t i) { return bool(spoiled[i]); };
+  return freedoms;
 }
 
 void Session::call(FunctionKind kind, const reference::Batch &batch) {
@@ -445,6 +535,7 @@ void Session::call(FunctionKind kind, const reference::Batch &batch) {
   const Function &function = *kernel.module.find(kind);
   calls.emplace_back(&function, argumentsOf(function, batch));
   const CallArguments &arguments = calls.back().second;
+  calls.back().second.bounds.resize(function.results.size());
   const std::string where = "call " + std::to_string(calls.size()) + " @" + function.name.str();
   SmallVector<reference::Datum> wanted;
   std::vector<runtime::ValueHandle> got;
@@ -474,14 +565,13 @@ void Session::call(FunctionKind kind, const reference::Batch &batch) {
       return;
     }
     const Tolerance &tolerance = toleranceOf(kernel.module.config, result, kernel.target);
-    std::function<bool(int64_t)> mayBeNan;
-    if (result == ResultKind::Out && id[AxisInputs] != "finite") {
-      // A step attends to the cache that it returns.
-      auto made = llvm::find(function.results, ResultKind::Cache);
-      mayBeNan =
-          spoiledOutputs(batch, made == function.results.end() ? cache : wanted[made - function.results.begin()]);
-    }
-    Comparison comparison = compare(wanted[i].asTensor(), tensor, tolerance, mayBeNan);
+    // A step attends to the cache that it returns.
+    auto made = llvm::find(function.results, ResultKind::Cache);
+    const reference::Datum &attended = made == function.results.end() ? cache : wanted[made - function.results.begin()];
+    const double growth = growthOf(result, arguments, attended);
+    calls.back().second.bounds[i] = {tolerance.bound.peak * growth, tolerance.bound.rms * growth};
+    Comparison comparison = compare(wanted[i].asTensor(), tensor, tolerance, growth,
+                                    freedomsOf(result, arguments, attended, wanted[i].asTensor()));
     errors[&tolerance].merge(comparison.errors);
     if (!comparison.failure.empty()) {
       failure = where + " result " + nameOf(result).str() + ": " + comparison.failure;
@@ -565,11 +655,12 @@ llvm::Error differential::writeCase(const Kernel &kernel, const Session &session
         names[function->kind == FunctionKind::AppendPrefix ? Role::Prefix : Role::Cache] = made[i];
         continue;
       }
-      const Errors &bound = toleranceOf(module.config, kind, kernel.target).bound;
+      const Errors &bound = values.bounds[i];
       types += (results.empty() ? "" : ", ") + module.typeOf(kind);
-      attributes +=
-          (results.empty() ? "" : ", ") + module.typeOf(kind) + " {" + boundAttr +
-          llvm::formatv(" = array<f64: {0:e3}, {1:e3}, {2:e3}>}", bound.relative, bound.absolute, bound.rms).str();
+      attributes += (results.empty() ? "" : ", ") + module.typeOf(kind) + " {" + boundAttr +
+                    llvm::formatv(" = array<f64: {0:e3}, {1:e3}, {2:e3}>}", bound.peak, bound.rms,
+                                  toleranceOf(module.config, kind, kernel.target).unit)
+                        .str();
       results.push_back(made[i]);
       outputs.push_back(pathOf("c" + Twine(number + 1) + "_" + Twine(i) + "_" + nameOf(kind) + ".npy"));
     }

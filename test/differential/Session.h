@@ -21,6 +21,8 @@ using ErrorTable = std::map<const Tolerance *, Errors>;
 struct CallArguments {
   reference::Batch batch;
   std::map<Role, NpyArray> arrays;
+  /// By result: the bounds of its row times its growth.
+  std::vector<Errors> bounds;
 };
 
 class Session {
@@ -53,8 +55,13 @@ private:
   NpyArray normal(llvm::ArrayRef<int64_t> shape, bool mayBeSpoiled = true);
   /// Replaces some elements, as the axis of inputs says.
   void spoil(std::vector<double> &values);
-  /// Which elements of the output may be NaN where the oracle's are not.
-  std::function<bool(int64_t)> spoiledOutputs(const reference::Batch &batch, const reference::Datum &attended) const;
+  /// What the bounds of a result of attention are multiplied with.
+  double growthOf(ResultKind kind, const CallArguments &arguments, const reference::Datum &attended) const;
+  /// What inputs that are not finite leave open of a result of attention, for each of its elements; empty: nothing.
+  std::vector<Freedom> freedomsOf(ResultKind kind, const CallArguments &arguments, const reference::Datum &attended,
+                                  const reference::Tensor &want) const;
+  /// Whether a value of a slot that the entry's rows may see is not finite: [query heads, channels].
+  std::vector<bool> spoiledValues(int64_t sequence, const reference::Datum &attended) const;
   /// Slots of the longest table of a batch after the function's append, if it has one.
   int64_t longest(const Function &function, const reference::Batch &batch) const;
   std::string callOracle(const Function &function, const CallArguments &arguments,

@@ -10,7 +10,7 @@ namespace kvc::differential {
 struct SuiteOptions {
   /// Runs at least; every kernel makes as many.
   int64_t runs = 1500;
-  /// Distinct kernels at least.
+  /// Distinct kernels at least; with a filter, at most.
   int64_t kernels = 150;
   uint64_t seed = 1;
   /// Processes that compile and run.

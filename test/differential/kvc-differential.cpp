@@ -13,10 +13,14 @@ int main(int argc, char **argv) {
   // Set by utils/test --long.
   options.runs = std::getenv("KVC_LONG_TESTS") ? 12000 : 1500;
   options.jobs = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  app.add_option("--runs", options.runs, "runs at least")->check(CLI::Range(1, 1 << 30))->capture_default_str();
-  app.add_option("--kernels", options.kernels, "distinct kernels at least")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  const CLI::Option *runs =
+      app.add_option("--runs", options.runs, "runs at least; with --filter: by default all shapes of each kernel")
+          ->check(CLI::Range(1, 1 << 30))
+          ->capture_default_str();
+  const CLI::Option *kernels =
+      app.add_option("--kernels", options.kernels, "distinct kernels at least; with --filter: at most, by default 24")
+          ->check(CLI::Range(1, 1 << 20))
+          ->capture_default_str();
   app.add_option("--seed", options.seed, "another seed, other kernels and data")->capture_default_str();
   app.add_option("--jobs", options.jobs, "processes at a time")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--device", options.device, "the device to run on")->capture_default_str();
@@ -36,6 +40,10 @@ int main(int argc, char **argv) {
   app.add_option("--mutated-kernel", options.mutatedKernel, "which kernels to break, by a part of their names");
   app.add_option("--mutate-oracle", options.oracleMutant, "test of the test: break the oracle in this way");
   CLI11_PARSE(app, argc, argv);
+  if (!options.filter.empty()) {
+    options.kernels = kernels->count() ? options.kernels : 24;
+    options.runs = runs->count() ? options.runs : 1;
+  }
   if (!options.replayFile.empty()) {
     return static_cast<int>(kvc::differential::checkMutants(options) ? kvc::differential::replay(options)
                                                                      : kvc::differential::ReplayStatus::other);

@@ -60,10 +60,15 @@ FailureOr<Replacements> kvc::lowerSeal(SealOp op, ImplicitLocOpBuilder &host) {
 // truncate
 //===----------------------------------------------------------------------===//
 
-/// The length that a table is cut to.
-static Value cutLength(ImplicitLocOpBuilder &b, const Table &table, Value lengths) {
+/// The length that an entry's tables are to be cut to.
+static Value wantedLength(ImplicitLocOpBuilder &b, const Table &table, Value lengths) {
   Value want = memref::LoadOp::create(b, lengths, ValueRange{table.entry});
-  return arith::MinUIOp::create(b, lengthOf(b, table), arith::IndexCastOp::create(b, b.getIndexType(), want));
+  return arith::IndexCastOp::create(b, b.getIndexType(), want);
+}
+
+/// The length that a table is cut to; one below 0 cuts nothing.
+static Value cutLength(ImplicitLocOpBuilder &b, const Table &table, Value lengths) {
+  return arith::MinUIOp::create(b, lengthOf(b, table), wantedLength(b, table, lengths));
 }
 
 /// How many slots stay sealed: a cut group does not.
@@ -103,8 +108,11 @@ FailureOr<Replacements> kvc::lowerTruncate(TruncateOp op, ImplicitLocOpBuilder &
   }
   cache = createCounterUpdate(host, "cut", {op.getLengths()}, batch, cache, [&](KernelBuilder &k, const Table &table) {
     ImplicitLocOpBuilder &b = k.body;
-    Value length = cutLength(b, table, k.input(0));
-    return Counters{length, type.hasTail() ? cutSealed(b, table, length, createSealed(b, table)) : length};
+    Value length = cutLength(b, table, k.input(0)), want = wantedLength(b, table, k.input(0));
+    Value sealed = type.hasTail() ? cutSealed(b, table, length, createSealed(b, table)) : length;
+    // The host refuses a length below 0 where it releases pages.
+    Value refused = compare(b, arith::CmpIPredicate::slt, want, createIndex(b, 0));
+    return Counters{select(b, refused, want, length), sealed};
   });
   return Replacements{ReleaseOp::create(host, cache, batch)};
 }

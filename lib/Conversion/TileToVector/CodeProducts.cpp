@@ -63,26 +63,25 @@ struct CodeDot {
   }
 };
 
-/// A vector of lanes of a row of memory, at a block of lanes.
+/// A vector of lanes of a row of memory, from a column on.
 struct Row {
   Value memory, row;
 
-  Value load(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t block) const {
-    return vector::LoadOp::create(b, emitter.laneType(b.getF32Type()), memory,
-                                  ValueRange{row, indexOf(b, block * emitter.lanes)});
+  Value load(ImplicitLocOpBuilder &b, TileEmitter &emitter, Value column) const {
+    return vector::LoadOp::create(b, emitter.laneType(b.getF32Type()), memory, ValueRange{row, column});
   }
-  void store(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t block, Value value) const {
-    vector::StoreOp::create(b, value, memory, ValueRange{row, indexOf(b, block * emitter.lanes)});
+  void store(ImplicitLocOpBuilder &b, TileEmitter &, Value column, Value value) const {
+    vector::StoreOp::create(b, value, memory, ValueRange{row, column});
   }
 };
 
 Value fma(ImplicitLocOpBuilder &b, Value x, Value y, Value z) { return math::FmaOp::create(b, x, y, z); }
 
 SmallVector<Value> loadKeyBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &keys,
-                                 const RegisterBlock &block, Value unit) {
+                                 const RegisterBlock &block, int64_t firstLaneBlock, Value unit) {
   SmallVector<Value> bytes;
   for (int64_t n = 0; n < block.laneBlocks; ++n) {
-    bytes.push_back(loadKeyBytes(b, emitter, keys, block.firstLaneBlock + n, unit));
+    bytes.push_back(loadKeyBytes(b, emitter, keys, firstLaneBlock + n, unit));
   }
   return bytes;
 }
@@ -94,44 +93,49 @@ static void emitTokenScores(ImplicitLocOpBuilder &b, TileEmitter &emitter, const
                             Value result, int64_t rows) {
   const PlaneLayout &layout = *keys.layout;
   int64_t units = layout.format.getGroup() / layout.pack, lanes = emitter.lanes;
-  forBlocks(b, emitter, rows, emitter.blocksOf(keys.slots), [&](ImplicitLocOpBuilder &b, const RegisterBlock &block) {
-    auto rowOf = [&](ImplicitLocOpBuilder &b, int64_t r, int64_t) { return block.row(b, r); };
-    CodeDot dot{emitter, layout, block, a, rowOf};
-    auto out = [&](ImplicitLocOpBuilder &b, int64_t r) { return Row{result, block.row(b, r)}; };
-    // Totals stay in memory: partial sums take the registers.
-    Value zero = arith::ConstantOp::create(b, b.getZeroAttr(dot.lane(b)));
-    for (int64_t r = 0; r < block.rows; ++r) {
-      for (int64_t n = 0; n < block.laneBlocks; ++n) {
-        out(b, r).store(b, emitter, block.firstLaneBlock + n, zero);
-      }
-    }
-    emitter.forRange(b, indexOf(b, 0), indexOf(b, keys.channelGroups()), 1, [&](ImplicitLocOpBuilder &b, Value group) {
-      Value begin = mul(b, group, units), end = add(b, begin, indexOf(b, units));
-      SmallVector<Value> partial =
-          carry(b, begin, end, dot.zeros(b), [&](ImplicitLocOpBuilder &b, Value unit, ValueRange carried) {
-            return dot.step(b, carried, mul(b, unit, layout.pack), loadKeyBlocks(b, emitter, keys, block, unit));
-          });
-      for (int64_t n = 0; n < block.laneBlocks; ++n) {
-        int64_t laneBlock = block.firstLaneBlock + n;
-        Value at = add(b, keys.scaleBase[laneBlock], mul(b, group, lanes * layout.scaleBytes));
-        Value ahead = keys.ahead.empty() ? Value() : keys.ahead[laneBlock];
-        fetchAhead(b, keys, at, ahead);
-        Value scale = decodeScale(b, loadScales(b, keys, at, lanes)), offset;
-        if (sums) {
-          at = add(b, at, indexOf(b, layout.zeros - layout.scales));
-          fetchAhead(b, keys, at, ahead);
-          offset = loadScales(b, keys, at, lanes);
-        }
+  forKeyBlocks(
+      b, emitter, rows, emitter.blocksOf(keys.slots),
+      [&](ImplicitLocOpBuilder &b, const RegisterBlock &block, int64_t firstLaneBlock) {
+        auto rowOf = [&](ImplicitLocOpBuilder &b, int64_t r, int64_t) { return block.row(b, r); };
+        CodeDot dot{emitter, layout, block, a, rowOf};
+        auto out = [&](ImplicitLocOpBuilder &b, int64_t r) { return Row{result, block.row(b, r)}; };
+        // Totals stay in memory: partial sums take the registers.
+        Value zero = arith::ConstantOp::create(b, b.getZeroAttr(dot.lane(b)));
         for (int64_t r = 0; r < block.rows; ++r) {
-          Value total = fma(b, scale, dot.at(partial, r, n), out(b, r).load(b, emitter, laneBlock));
-          if (offset) {
-            total = fma(b, offset, broadcastFrom(b, sums, {block.row(b, r), group}, dot.lane(b)), total);
+          for (int64_t n = 0; n < block.laneBlocks; ++n) {
+            out(b, r).store(b, emitter, block.column(b, emitter, n), zero);
           }
-          out(b, r).store(b, emitter, laneBlock, total);
         }
-      }
-    });
-  });
+        emitter.forRange(
+            b, indexOf(b, 0), indexOf(b, keys.channelGroups()), 1, [&](ImplicitLocOpBuilder &b, Value group) {
+              Value begin = mul(b, group, units), end = add(b, begin, indexOf(b, units));
+              SmallVector<Value> partial =
+                  carry(b, begin, end, dot.zeros(b), [&](ImplicitLocOpBuilder &b, Value unit, ValueRange carried) {
+                    return dot.step(b, carried, mul(b, unit, layout.pack),
+                                    loadKeyBlocks(b, emitter, keys, block, firstLaneBlock, unit));
+                  });
+              for (int64_t n = 0; n < block.laneBlocks; ++n) {
+                int64_t laneBlock = firstLaneBlock + n;
+                Value at = add(b, keys.scaleBase[laneBlock], mul(b, group, lanes * layout.scaleBytes));
+                Value ahead = keys.ahead.empty() ? Value() : keys.ahead[laneBlock];
+                fetchAhead(b, keys, at, ahead);
+                Value scale = decodeScale(b, loadScales(b, keys, at, lanes)), offset;
+                if (sums) {
+                  at = add(b, at, indexOf(b, layout.zeros - layout.scales));
+                  fetchAhead(b, keys, at, ahead);
+                  offset = loadScales(b, keys, at, lanes);
+                }
+                for (int64_t r = 0; r < block.rows; ++r) {
+                  Value total =
+                      fma(b, scale, dot.at(partial, r, n), out(b, r).load(b, emitter, block.column(b, emitter, n)));
+                  if (offset) {
+                    total = fma(b, offset, broadcastFrom(b, sums, {block.row(b, r), group}, dot.lane(b)), total);
+                  }
+                  out(b, r).store(b, emitter, block.column(b, emitter, n), total);
+                }
+              }
+            });
+      });
 }
 
 /// Scales of groups of slots: the query is multiplied by them, once for each group of the tile.
@@ -181,26 +185,27 @@ static void emitChannelScores(ImplicitLocOpBuilder &b, TileEmitter &emitter, con
       memref::StoreOp::create(b, sum, offsets, ValueRange{indexOf(b, group * rows + row)});
     }
   }
-  forBlocks(b, emitter, rows, blocks, [&](ImplicitLocOpBuilder &b, const RegisterBlock &block) {
-    auto rowOf = [&](ImplicitLocOpBuilder &b, int64_t r, int64_t n) {
-      return rowIn(b, (block.firstLaneBlock + n) / groupBlocks, block.row(b, r));
-    };
-    CodeDot dot{emitter, layout, block, scaled, rowOf};
-    SmallVector<Value> sums =
-        carry(b, indexOf(b, 0), indexOf(b, keys.channels / layout.pack), dot.zeros(b),
-              [&](ImplicitLocOpBuilder &b, Value unit, ValueRange carried) {
-                return dot.step(b, carried, mul(b, unit, layout.pack), loadKeyBlocks(b, emitter, keys, block, unit));
-              });
-    for (int64_t r = 0; r < block.rows; ++r) {
-      for (int64_t n = 0; n < block.laneBlocks; ++n) {
-        Value score = dot.at(sums, r, n);
-        if (hasZeros) {
-          score = arith::AddFOp::create(b, score, broadcastFrom(b, offsets, {rowOf(b, r, n)}, dot.lane(b)));
+  forKeyBlocks(
+      b, emitter, rows, blocks, [&](ImplicitLocOpBuilder &b, const RegisterBlock &block, int64_t firstLaneBlock) {
+        auto rowOf = [&](ImplicitLocOpBuilder &b, int64_t r, int64_t n) {
+          return rowIn(b, (firstLaneBlock + n) / groupBlocks, block.row(b, r));
+        };
+        CodeDot dot{emitter, layout, block, scaled, rowOf};
+        SmallVector<Value> sums = carry(b, indexOf(b, 0), indexOf(b, keys.channels / layout.pack), dot.zeros(b),
+                                        [&](ImplicitLocOpBuilder &b, Value unit, ValueRange carried) {
+                                          return dot.step(b, carried, mul(b, unit, layout.pack),
+                                                          loadKeyBlocks(b, emitter, keys, block, firstLaneBlock, unit));
+                                        });
+        for (int64_t r = 0; r < block.rows; ++r) {
+          for (int64_t n = 0; n < block.laneBlocks; ++n) {
+            Value score = dot.at(sums, r, n);
+            if (hasZeros) {
+              score = arith::AddFOp::create(b, score, broadcastFrom(b, offsets, {rowOf(b, r, n)}, dot.lane(b)));
+            }
+            Row{result, block.row(b, r)}.store(b, emitter, block.column(b, emitter, n), score);
+          }
         }
-        Row{result, block.row(b, r)}.store(b, emitter, block.firstLaneBlock + n, score);
-      }
-    }
-  });
+      });
 }
 
 void kvc::emitCodeScores(TileEmitter &emitter, tile::MmaOp op, const PageOperand &keys, Value a, Value sums,
@@ -238,13 +243,13 @@ void kvc::emitCodeOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand
     for (int64_t group = 0; group < groups; ++group) {
       Value total;
       for (int64_t block = 0; block < columns / lanes; ++block) {
-        Value p = Row{a, row}.load(b, emitter, block);
+        Value p = Row{a, row}.load(b, emitter, indexOf(b, block * lanes));
         auto times = [&](Value wide) -> Value {
           // Behind the last slot there is no scale.
-          Value factor = Row{wide, indexOf(b, group)}.load(b, emitter, block);
+          Value factor = Row{wide, indexOf(b, group)}.load(b, emitter, indexOf(b, block * lanes));
           return arith::SelectOp::create(b, used[block], arith::MulFOp::create(b, p, factor), none);
         };
-        Row{scaled, rowIn(b, group, row)}.store(b, emitter, block, times(values.wideScales));
+        Row{scaled, rowIn(b, group, row)}.store(b, emitter, indexOf(b, block * lanes), times(values.wideScales));
         if (values.wideZeros) {
           Value part = times(values.wideZeros);
           total = total ? arith::AddFOp::create(b, total, part).getResult() : part;
@@ -260,7 +265,9 @@ void kvc::emitCodeOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand
   forBlocks(
       b, emitter, rows, emitter.blocksOf(values.channels), [&](ImplicitLocOpBuilder &b, const RegisterBlock &block) {
         auto rowOf = [&](ImplicitLocOpBuilder &b, int64_t r, int64_t n) {
-          return rowIn(b, (block.firstLaneBlock + n) * lanes / layout.format.getGroup(), block.row(b, r));
+          // Rows of a group of channels follow one another.
+          Value group = arith::DivUIOp::create(b, block.column(b, emitter, n), indexOf(b, layout.format.getGroup()));
+          return add(b, block.row(b, r), mul(b, group, rows));
         };
         CodeDot dot{emitter, layout, block, scaled, rowOf};
         Value chunks = arith::CeilDivUIOp::create(b, values.count, indexOf(b, values.chunk));
@@ -276,8 +283,7 @@ void kvc::emitCodeOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand
                            [&](ImplicitLocOpBuilder &b, Value unit, ValueRange inner) {
                              SmallVector<Value> bytes;
                              for (int64_t n = 0; n < block.laneBlocks; ++n) {
-                               bytes.push_back(
-                                   loadValueBytes(b, emitter, values, chunk, unit, block.firstLaneBlock + n));
+                               bytes.push_back(loadValueBytes(b, emitter, values, chunk, unit, block.laneBlock(b, n)));
                              }
                              return dot.step(b, inner, add(b, first, mul(b, unit, layout.pack)), bytes);
                            });
@@ -285,11 +291,12 @@ void kvc::emitCodeOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand
         for (int64_t r = 0; r < block.rows; ++r) {
           for (int64_t n = 0; n < block.laneBlocks; ++n) {
             Row row{acc, block.row(b, r)};
-            Value total = arith::AddFOp::create(b, row.load(b, emitter, block.firstLaneBlock + n), dot.at(sums, r, n));
+            Value total =
+                arith::AddFOp::create(b, row.load(b, emitter, block.column(b, emitter, n)), dot.at(sums, r, n));
             if (values.wideZeros) {
               total = arith::AddFOp::create(b, total, broadcastFrom(b, offsets, {rowOf(b, r, n)}, lane));
             }
-            row.store(b, emitter, block.firstLaneBlock + n, total);
+            row.store(b, emitter, block.column(b, emitter, n), total);
           }
         }
       });

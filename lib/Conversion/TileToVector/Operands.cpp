@@ -196,25 +196,26 @@ ValueChunk kvc::valueChunk(ImplicitLocOpBuilder &b, TileEmitter &emitter, const 
 }
 
 Value kvc::loadValueBytes(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand,
-                          const ValueChunk &chunk, Value unit, int64_t block) {
+                          const ValueChunk &chunk, Value unit, Value block) {
   const PlaneLayout &layout = *operand.layout;
   int64_t bytes = emitter.lanes * layout.unitBytes;
   // Chunks begin at whole units.
   Value row = add(b, arith::DivUIOp::create(b, chunk.slot, indexOf(b, layout.pack)), unit);
-  Value offset = add(b, chunk.base,
-                     add(b, mul(b, row, layout.channels * layout.unitBytes), indexOf(b, layout.codes + block * bytes)));
+  Value offset = add(
+      b, chunk.base,
+      add(b, mul(b, row, layout.channels * layout.unitBytes), add(b, mul(b, block, bytes), indexOf(b, layout.codes))));
   fetchAhead(b, operand, offset, chunk.ahead);
   return loadBytes(b, operand.memory, offset, b.getI8Type(), bytes);
 }
 
 SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand,
-                                      const ValueChunk &chunk, Value unit, int64_t block) {
+                                      const ValueChunk &chunk, Value unit, Value block) {
   const PlaneLayout &layout = *operand.layout;
   int64_t lanes = emitter.lanes;
   VectorType lane = emitter.laneType(b.getF32Type());
   if (operand.staged) {
-    return {vector::LoadOp::create(b, lane, operand.staged,
-                                   ValueRange{add(b, chunk.first, unit), indexOf(b, block * lanes)})};
+    return {
+        vector::LoadOp::create(b, lane, operand.staged, ValueRange{add(b, chunk.first, unit), mul(b, block, lanes)})};
   }
   Value raw = loadValueBytes(b, emitter, operand, chunk, unit, block);
   if (operand.isPairs()) {
@@ -229,14 +230,15 @@ SmallVector<Value> kvc::loadValueUnit(ImplicitLocOpBuilder &b, TileEmitter &emit
     Value scale, zero;
     Value slot = add(b, mul(b, unit, layout.pack), indexOf(b, static_cast<int64_t>(e)));
     if (layout.format.getAxis() == Axis::Token) {
-      SmallVector<Value> at{indexOf(b, block * lanes / group), add(b, chunk.first, slot)};
+      Value channels = arith::DivUIOp::create(b, mul(b, block, lanes), indexOf(b, group));
+      SmallVector<Value> at{channels, add(b, chunk.first, slot)};
       scale = broadcastFrom(b, operand.wideScales, at, lane);
       zero = operand.wideZeros ? broadcastFrom(b, operand.wideZeros, at, lane) : Value();
     } else {
       Value inGroup = arith::DivUIOp::create(b, add(b, chunk.slot, slot), indexOf(b, group));
       Value at = add(b, chunk.base,
                      add(b, mul(b, inGroup, layout.channels * layout.scaleBytes),
-                         indexOf(b, layout.scales + block * lanes * layout.scaleBytes)));
+                         add(b, mul(b, block, lanes * layout.scaleBytes), indexOf(b, layout.scales))));
       scale = loadScales(b, operand, at, lanes);
       if (layout.zeros >= 0) {
         zero = loadScales(b, operand, add(b, at, indexOf(b, layout.zeros - layout.scales)), lanes);
@@ -325,12 +327,13 @@ static void stageUnits(ImplicitLocOpBuilder &b, TileEmitter &emitter, PageOperan
     Value count = arith::MinSIOp::create(b, left, indexOf(b, operand.chunk));
     Value units = arith::CeilDivUIOp::create(b, count, indexOf(b, pack));
     emitter.forRange(b, indexOf(b, 0), units, 1, [&](ImplicitLocOpBuilder &b, Value unit) {
-      for (int64_t block = 0; block < emitter.blocksOf(operand.channels); ++block) {
+      emitter.forLaneBlocks(b, operand.channels, [&](ImplicitLocOpBuilder &b, Value column) {
+        Value block = arith::DivUIOp::create(b, column, indexOf(b, lanes));
         for (auto [e, x] : llvm::enumerate(loadValueUnit(b, emitter, operand, chunk, unit, block))) {
           Value slot = add(b, first, add(b, mul(b, unit, pack), indexOf(b, static_cast<int64_t>(e))));
-          vector::StoreOp::create(b, x, into, ValueRange{slot, indexOf(b, block * lanes)});
+          vector::StoreOp::create(b, x, into, ValueRange{slot, column});
         }
-      }
+      });
     });
   });
 }

@@ -33,10 +33,10 @@ ValueChunk valueChunk(mlir::ImplicitLocOpBuilder &b, TileEmitter &emitter, const
                       mlir::Value first);
 /// Units of slots `unit * pack + e` of a chunk, for the channels of a block of lanes: as for keys.
 mlir::Value loadValueBytes(mlir::ImplicitLocOpBuilder &b, TileEmitter &emitter, const PageOperand &operand,
-                           const ValueChunk &chunk, mlir::Value unit, int64_t block);
+                           const ValueChunk &chunk, mlir::Value unit, mlir::Value block);
 llvm::SmallVector<mlir::Value> loadValueUnit(mlir::ImplicitLocOpBuilder &b, TileEmitter &emitter,
                                              const PageOperand &operand, const ValueChunk &chunk, mlir::Value unit,
-                                             int64_t block);
+                                             mlir::Value block);
 
 } // namespace kvc
 

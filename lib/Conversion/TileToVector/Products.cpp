@@ -12,25 +12,58 @@
 using namespace mlir;
 using namespace kvc;
 
-void kvc::forBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t laneBlocks,
-                    llvm::function_ref<void(ImplicitLocOpBuilder &, const RegisterBlock &)> body) {
-  const Target &target = emitter.context.getTarget();
+namespace {
+/// Rows and blocks of lanes of a register block.
+struct BlockShape {
+  int64_t tall, wide;
+};
+} // namespace
+
+static BlockShape blockShape(const Target &target, int64_t rows, int64_t laneBlocks) {
   int64_t tall = std::min(rows, target.mmaRows);
   // Few rows leave registers for more blocks of lanes.
   int64_t wide = std::min(laneBlocks, std::max<int64_t>(1, target.mmaRows * target.mmaBlocks / tall));
-  wide = std::min<int64_t>(wide, 4);
+  return {tall, std::min<int64_t>(wide, 4)};
+}
+
+/// Walks the rows of some blocks of lanes.
+static void forRowBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t tall, Value lane,
+                         int64_t width, llvm::function_ref<void(ImplicitLocOpBuilder &, const RegisterBlock &)> body) {
+  int64_t whole = rows / tall * tall;
+  if (whole == tall) {
+    body(b, {indexOf(b, 0), lane, tall, width});
+  } else {
+    emitter.forRange(b, indexOf(b, 0), indexOf(b, whole), tall,
+                     [&](ImplicitLocOpBuilder &b, Value row) { body(b, {row, lane, tall, width}); });
+  }
+  if (whole != rows) {
+    body(b, {indexOf(b, whole), lane, rows - whole, width});
+  }
+}
+
+void kvc::forBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t laneBlocks,
+                    llvm::function_ref<void(ImplicitLocOpBuilder &, const RegisterBlock &)> body) {
+  auto [tall, wide] = blockShape(emitter.context.getTarget(), rows, laneBlocks);
+  // Code of wide heads would be that of narrow ones many times over.
+  constexpr int64_t unrolled = 4;
+  int64_t lane = 0;
+  if (laneBlocks / wide > unrolled) {
+    lane = laneBlocks / wide * wide;
+    emitter.forRange(b, indexOf(b, 0), indexOf(b, lane), wide, [&](ImplicitLocOpBuilder &b, Value first) {
+      forRowBlocks(b, emitter, rows, tall, first, wide, body);
+    });
+  }
+  for (; lane < laneBlocks; lane += wide) {
+    forRowBlocks(b, emitter, rows, tall, indexOf(b, lane), std::min(wide, laneBlocks - lane), body);
+  }
+}
+
+void kvc::forKeyBlocks(ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t laneBlocks,
+                       llvm::function_ref<void(ImplicitLocOpBuilder &, const RegisterBlock &, int64_t)> body) {
+  auto [tall, wide] = blockShape(emitter.context.getTarget(), rows, laneBlocks);
   for (int64_t lane = 0; lane < laneBlocks; lane += wide) {
-    int64_t width = std::min(wide, laneBlocks - lane);
-    int64_t whole = rows / tall * tall;
-    if (whole == tall) {
-      body(b, {indexOf(b, 0), tall, lane, width});
-    } else {
-      emitter.forRange(b, indexOf(b, 0), indexOf(b, whole), tall,
-                       [&](ImplicitLocOpBuilder &b, Value row) { body(b, {row, tall, lane, width}); });
-    }
-    if (whole != rows) {
-      body(b, {indexOf(b, whole), rows - whole, lane, width});
-    }
+    forRowBlocks(b, emitter, rows, tall, indexOf(b, lane), std::min(wide, laneBlocks - lane),
+                 [&](ImplicitLocOpBuilder &b, const RegisterBlock &block) { body(b, block, lane); });
   }
 }
 
@@ -60,45 +93,46 @@ static Value multiplyAdd(ImplicitLocOpBuilder &b, bool pairs, Value a, Value x, 
 static void emitScores(TileEmitter &emitter, tile::MmaOp op, const PageOperand &keys, const Broadcasts &a,
                        Value result) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
-  int64_t lanes = emitter.lanes, rows = op.getA().getType().getDimSize(0);
+  int64_t rows = op.getA().getType().getDimSize(0);
   int64_t pack = keys.staged ? 1 : keys.layout->pack;
   VectorType lane = emitter.laneType(b.getF32Type());
-  forBlocks(b, emitter, rows, emitter.blocksOf(keys.slots), [&](ImplicitLocOpBuilder &b, const RegisterBlock &block) {
-    Value zero = arith::ConstantOp::create(b, b.getZeroAttr(lane));
-    SmallVector<Value> init(block.rows * block.laneBlocks, zero);
-    auto step = [&](ImplicitLocOpBuilder &b, Value unit, ValueRange acc) {
-      SmallVector<SmallVector<Value>> x;
-      for (int64_t n = 0; n < block.laneBlocks; ++n) {
-        x.push_back(loadKeyUnit(b, emitter, keys, block.firstLaneBlock + n, unit));
-      }
-      SmallVector<Value> next(acc);
-      for (size_t e = 0; e < x[0].size(); ++e) {
-        Value column = a.pairs ? unit : add(b, mul(b, unit, pack), indexOf(b, static_cast<int64_t>(e)));
-        for (int64_t r = 0; r < block.rows; ++r) {
-          Value q = a.at(b, block.row(b, r), column);
-          for (int64_t n = 0; n < block.laneBlocks; ++n) {
-            Value &sum = next[r * block.laneBlocks + n];
-            sum = multiplyAdd(b, a.pairs, q, x[n][e], sum);
-          }
-        }
-      }
-      return next;
-    };
-    SmallVector<Value> sums = carry(b, indexOf(b, 0), indexOf(b, keys.channels / pack), init, step);
-    for (int64_t r = 0; r < block.rows; ++r) {
-      for (int64_t n = 0; n < block.laneBlocks; ++n) {
-        vector::StoreOp::create(b, sums[r * block.laneBlocks + n], result,
-                                ValueRange{block.row(b, r), indexOf(b, (block.firstLaneBlock + n) * lanes)});
-      }
-    }
-  });
+  forKeyBlocks(b, emitter, rows, emitter.blocksOf(keys.slots),
+               [&](ImplicitLocOpBuilder &b, const RegisterBlock &block, int64_t firstLaneBlock) {
+                 Value zero = arith::ConstantOp::create(b, b.getZeroAttr(lane));
+                 SmallVector<Value> init(block.rows * block.laneBlocks, zero);
+                 auto step = [&](ImplicitLocOpBuilder &b, Value unit, ValueRange acc) {
+                   SmallVector<SmallVector<Value>> x;
+                   for (int64_t n = 0; n < block.laneBlocks; ++n) {
+                     x.push_back(loadKeyUnit(b, emitter, keys, firstLaneBlock + n, unit));
+                   }
+                   SmallVector<Value> next(acc);
+                   for (size_t e = 0; e < x[0].size(); ++e) {
+                     Value column = a.pairs ? unit : add(b, mul(b, unit, pack), indexOf(b, static_cast<int64_t>(e)));
+                     for (int64_t r = 0; r < block.rows; ++r) {
+                       Value q = a.at(b, block.row(b, r), column);
+                       for (int64_t n = 0; n < block.laneBlocks; ++n) {
+                         Value &sum = next[r * block.laneBlocks + n];
+                         sum = multiplyAdd(b, a.pairs, q, x[n][e], sum);
+                       }
+                     }
+                   }
+                   return next;
+                 };
+                 SmallVector<Value> sums = carry(b, indexOf(b, 0), indexOf(b, keys.channels / pack), init, step);
+                 for (int64_t r = 0; r < block.rows; ++r) {
+                   for (int64_t n = 0; n < block.laneBlocks; ++n) {
+                     vector::StoreOp::create(b, sums[r * block.laneBlocks + n], result,
+                                             ValueRange{block.row(b, r), block.column(b, emitter, n)});
+                   }
+                 }
+               });
 }
 
 /// acc[r, c] += sum over slots < count of a[r, s] * value[s, c], in place.
 static void emitOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand &values, const Broadcasts &a,
                        Value acc) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
-  int64_t lanes = emitter.lanes, rows = op.getA().getType().getDimSize(0);
+  int64_t rows = op.getA().getType().getDimSize(0);
   int64_t pack = values.staged ? 1 : values.layout->pack;
   int64_t chunkSlots = values.staged ? values.slots : values.chunk;
   VectorType lane = emitter.laneType(b.getF32Type());
@@ -109,7 +143,7 @@ static void emitOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand &
                       ValueRange acc, Value valid) {
     SmallVector<SmallVector<Value>> x;
     for (int64_t n = 0; n < block.laneBlocks; ++n) {
-      x.push_back(loadValueUnit(b, emitter, values, chunk, unit, block.firstLaneBlock + n));
+      x.push_back(loadValueUnit(b, emitter, values, chunk, unit, block.laneBlock(b, n)));
     }
     SmallVector<Value> next(acc);
     for (size_t e = 0; e < x[0].size(); ++e) {
@@ -143,7 +177,7 @@ static void emitOutput(TileEmitter &emitter, tile::MmaOp op, const PageOperand &
       b, emitter, rows, emitter.blocksOf(values.channels), [&](ImplicitLocOpBuilder &b, const RegisterBlock &block) {
         SmallVector<Value> sums;
         auto place = [&](ImplicitLocOpBuilder &b, int64_t r, int64_t n) {
-          return SmallVector<Value>{block.row(b, r), indexOf(b, (block.firstLaneBlock + n) * lanes)};
+          return SmallVector<Value>{block.row(b, r), block.column(b, emitter, n)};
         };
         for (int64_t r = 0; r < block.rows; ++r) {
           for (int64_t n = 0; n < block.laneBlocks; ++n) {

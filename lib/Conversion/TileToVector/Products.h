@@ -8,16 +8,25 @@ namespace kvc {
 
 /// The register block of a product.
 struct RegisterBlock {
-  mlir::Value firstRow; // index
-  int64_t rows;
-  int64_t firstLaneBlock, laneBlocks;
+  mlir::Value firstRow, firstLaneBlock; // index
+  int64_t rows, laneBlocks;
 
   mlir::Value row(mlir::ImplicitLocOpBuilder &b, int64_t r) const { return add(b, firstRow, indexOf(b, r)); }
+  mlir::Value laneBlock(mlir::ImplicitLocOpBuilder &b, int64_t n) const {
+    return add(b, firstLaneBlock, indexOf(b, n));
+  }
+  /// The first column of lane block `n`.
+  mlir::Value column(mlir::ImplicitLocOpBuilder &b, const TileEmitter &emitter, int64_t n) const {
+    return mul(b, laneBlock(b, n), emitter.lanes);
+  }
 };
 
 /// Walks a rows x lane blocks result in register blocks.
 void forBlocks(mlir::ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t laneBlocks,
                llvm::function_ref<void(mlir::ImplicitLocOpBuilder &, const RegisterBlock &)> body);
+/// The same for operands that know addresses of each lane block: `body` gets the number of the first one as well.
+void forKeyBlocks(mlir::ImplicitLocOpBuilder &b, TileEmitter &emitter, int64_t rows, int64_t laneBlocks,
+                  llvm::function_ref<void(mlir::ImplicitLocOpBuilder &, const RegisterBlock &, int64_t)> body);
 
 /// for i = begin .. end - 1, carrying a register block.
 llvm::SmallVector<mlir::Value>

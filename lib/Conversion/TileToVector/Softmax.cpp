@@ -78,11 +78,11 @@ void TileEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
       memref::StoreOp::create(inner, arith::MulFOp::create(inner, oldSum, alpha), sum, ValueRange{row});
       memref::StoreOp::create(inner, newMax, max, ValueRange{row});
       Value factor = vector::BroadcastOp::create(inner, lane, alpha);
-      for (int64_t block = 0; block < blocksOf(channels); ++block) {
-        SmallVector<Value> indices{row, indexOf(inner, block * lanes)};
-        Value value = vector::LoadOp::create(inner, lane, acc, indices);
-        vector::StoreOp::create(inner, arith::MulFOp::create(inner, value, factor), acc, indices);
-      }
+      forLaneBlocks(inner, channels, [&](Builder &b, Value column) {
+        SmallVector<Value> indices{row, column};
+        Value value = vector::LoadOp::create(b, lane, acc, indices);
+        vector::StoreOp::create(b, arith::MulFOp::create(b, value, factor), acc, indices);
+      });
     }
     Value oldSum = memref::LoadOp::create(b, sum, ValueRange{row});
     memref::StoreOp::create(b, arith::AddFOp::create(b, oldSum, tileSum), sum, ValueRange{row});
@@ -110,10 +110,10 @@ void TileEmitter::emitSoftmaxFinish(tile::SoftmaxFinishOp op) {
     value = arith::SelectOp::create(b, empty, floatOf(b, -std::numeric_limits<float>::infinity()), value);
     memref::StoreOp::create(b, value, lse, ValueRange{row});
     Value factor = vector::BroadcastOp::create(b, lane, inverse);
-    for (int64_t block = 0; block < blocksOf(type.getDimSize(1)); ++block) {
-      SmallVector<Value> indices{row, indexOf(b, block * lanes)};
+    forLaneBlocks(b, type.getDimSize(1), [&](Builder &b, Value column) {
+      SmallVector<Value> indices{row, column};
       Value x = vector::LoadOp::create(b, lane, acc, indices);
       vector::StoreOp::create(b, arith::MulFOp::create(b, x, factor), out, indices);
-    }
+    });
   });
 }

@@ -93,6 +93,8 @@ public:
   void forRange(Builder &b, mlir::Value begin, mlir::Value end, int64_t step,
                 llvm::function_ref<void(Builder &, mlir::Value)> body);
   void forRows(Builder &b, int64_t rows, llvm::function_ref<void(Builder &, mlir::Value)> body);
+  /// For the first column of each block of lanes of `columns`: body(builder, column). A loop when there are many.
+  void forLaneBlocks(Builder &b, int64_t columns, llvm::function_ref<void(Builder &, mlir::Value)> body);
 
   // Operands.cpp
   void emitOperand(tile::OperandOp op);

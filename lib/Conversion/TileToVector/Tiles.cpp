@@ -246,6 +246,16 @@ void TileEmitter::forRows(Builder &b, int64_t rows, llvm::function_ref<void(Buil
   forRange(b, indexOf(b, 0), indexOf(b, rows), 1, body);
 }
 
+void TileEmitter::forLaneBlocks(Builder &b, int64_t columns, llvm::function_ref<void(Builder &, Value)> body) {
+  constexpr int64_t unrolled = 8;
+  if (blocksOf(columns) > unrolled) {
+    return forRange(b, indexOf(b, 0), indexOf(b, padded(columns)), lanes, body);
+  }
+  for (int64_t column = 0; column < columns; column += lanes) {
+    body(b, indexOf(b, column));
+  }
+}
+
 LogicalResult TileEmitter::emitBlock(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (failed(emitOp(&op))) {

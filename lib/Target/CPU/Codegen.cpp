@@ -5,6 +5,7 @@
 #include "kvc/Target/CPU/Passes.h"
 #include "kvc/Target/LLVM/CodeGeneration.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Object/ObjectFile.h"
@@ -32,7 +33,9 @@ std::unique_ptr<llvm::Module> cpu::createLLVMModule(ModuleOp module, const Targe
                                                     llvm::LLVMContext &context, uint64_t &scratchBytes) {
   PassManager pm(module.getContext());
   buildCPUPipeline(pm, {});
-  if (failed(pm.run(module))) {
+  // Half of the pipeline's time, for thousands of operations: kvc-opt verifies after each pass, here the result counts.
+  pm.enableVerifier(false);
+  if (failed(pm.run(module)) || failed(verify(module))) {
     return nullptr;
   }
   scratchBytes = 0;

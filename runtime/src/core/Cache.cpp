@@ -170,7 +170,13 @@ Status Cache::checkBatchLocked(const Batch &batch) const {
 // it.
 Status Cache::checkTable(int64_t table) const {
   int64_t length = lengthData[table], sealed = sealedData[table];
-  if (length < 0 || length > slotsPerTable || sealed < 0 || sealed > length || (!hasTail() && sealed != length)) {
+  if (length < 0) {
+    // A truncate to what an operand of the call says.
+    return Status(StatusCode::outOfRange,
+                  fmt::format("cache '{}': expects lengths of at least 0, but got {} for table {}", cacheSpec->name,
+                              length, table));
+  }
+  if (length > slotsPerTable || sealed < 0 || sealed > length || (!hasTail() && sealed != length)) {
     return Status(StatusCode::internal,
                   fmt::format("cache '{}': table {} has length {} and {} sealed slots after a kernel, which do not "
                               "fit {} slots",

@@ -32,6 +32,13 @@ func.func @import(%c: !kv, %b: !kvcache.batch, %k: !dense, %v: !dense, %l: tenso
   return %e : !dense
 }
 
+func.func @truncate(%c: !kv, %b: !kvcache.batch, %k: !rows, %l: tensor<?xi32>) -> !dense {
+  %c1 = kvcache.append %c, %k, %k at %b : !kv, !rows, !rows
+  %c2 = kvcache.truncate %c1 to %l at %b : !kv, tensor<?xi32>
+  %e = kvcache.export k %c2 at %b {layout = #kvcache.dense_layout<nhd>} : !kv -> !dense
+  return %e : !dense
+}
+
 func.func @evict(%c: !kv, %b: !kvcache.batch, %k: !rows, %s: !scores) -> !dense {
   %c1 = kvcache.append %c, %k, %k at %b : !kv, !rows, !rows
   %c2 = kvcache.evict %c1 by %s at %b {budget = 2 : i64, first = 0 : i64, last = 1 : i64} : !kv, !scores
