@@ -4,10 +4,49 @@
 // takes it up; sums over the rows of a tile stay with the lanes that hold the rows until they are stored.
 //
 //===----------------------------------------------------------------------===//
-#include "TeamEmitter.h"
+#include "CodeTile.h"
 
 using namespace mlir;
 using namespace kvc;
+
+bool kvc::isMultipleOf(Value value, int64_t factor, unsigned depth) {
+  if (factor == 1) {
+    return true;
+  }
+  if (auto constant = getConstantIntValue(value)) {
+    return *constant % factor == 0;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op || depth > 8) {
+    return false;
+  }
+  auto operandIs = [&](unsigned i) { return isMultipleOf(op->getOperand(i), factor, depth + 1); };
+  if (isa<arith::MulIOp>(op)) {
+    return operandIs(0) || operandIs(1);
+  }
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MaxSIOp, arith::MinSIOp>(op)) {
+    return operandIs(0) && operandIs(1);
+  }
+  return isa<arith::SelectOp>(op) && operandIs(1) && operandIs(2);
+}
+
+Value kvc::valueAt(ImplicitLocOpBuilder &b, scf::ForOp loop, Value value, Value iv, IRMapping &mapping) {
+  if (!mapping.contains(loop.getInductionVar())) {
+    mapping.map(loop.getInductionVar(), iv);
+  }
+  if (Value known = mapping.lookupOrNull(value)) {
+    return known;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op || !loop->isProperAncestor(op)) {
+    return value;
+  }
+  for (Value operand : op->getOperands()) {
+    valueAt(b, loop, operand, iv, mapping);
+  }
+  b.clone(*op, mapping);
+  return mapping.lookup(value);
+}
 
 LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<Operation *> operands, int64_t offset, bool alone) {
   // What a loop does not change is decoded in front of it.
@@ -117,8 +156,28 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
   }
   // Whatever used staging memory before is done with it.
   gpu::BarrierOp::create(b);
-  if (failed(decodeOperands(loop, operands, queryBytes, /*alone=*/true))) {
+  // Codes go through registers, a tile ahead; two of them alternate in staging memory.
+  SmallVector<CodeTile> codes;
+  SmallVector<Operation *> others;
+  int64_t offset = queryBytes;
+  for (Operation *op : operands) {
+    std::optional<CodeTile> tile = operands.size() == 2 ? CodeTile::create(*this, op, loop, offset) : std::nullopt;
+    if (!tile) {
+      others.push_back(op);
+      continue;
+    }
+    offset += tile->staged.stageBytes;
+    useStaging(offset);
+    tile->staged.stage = wordOf(b, tile->staged.offset);
+    staged[op->getResult(0)] = tile->staged;
+    codes.push_back(*tile);
+  }
+  if (failed(decodeOperands(loop, others, offset, /*alone=*/operands.size() == 1))) {
     return failure();
+  }
+  const size_t carried = init.size();
+  for (const CodeTile &tile : codes) {
+    llvm::append_range(init, tile.load(b, loop, loop.getLowerBound()));
   }
   auto lowered = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), init);
   Block &body = *lowered.getBody();
@@ -133,7 +192,19 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
       registers = registers.drop_front(count);
     }
   };
-  setValues(lowered.getRegionIterArgs(), loop.getRegionIterArgs());
+  setValues(lowered.getRegionIterArgs().take_front(carried), loop.getRegionIterArgs());
+  ValueRange registers = lowered.getRegionIterArgs().drop_front(carried);
+  SmallVector<SmallVector<Value>> next(codes.size());
+  for (auto [number, tile] : llvm::enumerate(codes)) {
+    ValueRange own = registers.take_front(tile.types().size());
+    registers = registers.drop_front(own.size());
+    beforeProduct[*tile.op.getResult().getUsers().begin()] = [&, number = number, own](Builder &b) {
+      codes[number].decode(b, own);
+      Value iv = arith::AddIOp::create(b, lowered.getInductionVar(), lowered.getStep());
+      next[number] = codes[number].load(b, lowered, iv);
+      gpu::BarrierOp::create(b);
+    };
+  }
   Operation *yield = loop.getBody()->getTerminator();
   body.getOperations().splice(body.end(), loop.getBody()->getOperations(), loop.getBody()->begin(),
                               Block::iterator(yield));
@@ -153,8 +224,11 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
       llvm::append_range(results, pullAll(end, value, layout));
     }
   }
+  for (const SmallVector<Value> &values : next) {
+    llvm::append_range(results, values);
+  }
   scf::YieldOp::create(end, results);
-  setValues(lowered.getResults(), loop.getResults());
+  setValues(lowered.getResults().take_front(carried), loop.getResults());
   for (Operation *op : operands) {
     beforeProduct.erase(*op->getResult(0).getUsers().begin());
   }

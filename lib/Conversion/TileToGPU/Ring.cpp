@@ -22,28 +22,6 @@
 using namespace mlir;
 using namespace kvc;
 
-/// Whether an index is surely a multiple of `factor`.
-static bool isMultipleOf(Value value, int64_t factor, unsigned depth = 0) {
-  if (factor == 1) {
-    return true;
-  }
-  if (auto constant = getConstantIntValue(value)) {
-    return *constant % factor == 0;
-  }
-  Operation *op = value.getDefiningOp();
-  if (!op || depth > 8) {
-    return false;
-  }
-  auto operandIs = [&](unsigned i) { return isMultipleOf(op->getOperand(i), factor, depth + 1); };
-  if (isa<arith::MulIOp>(op)) {
-    return operandIs(0) || operandIs(1);
-  }
-  if (isa<arith::AddIOp, arith::SubIOp, arith::MaxSIOp, arith::MinSIOp>(op)) {
-    return operandIs(0) && operandIs(1);
-  }
-  return isa<arith::SelectOp>(op) && operandIs(1) && operandIs(2);
-}
-
 namespace {
 /// The copies of one loop.
 class Ring {
@@ -154,21 +132,7 @@ static bool fitsRing(TeamEmitter &emitter, Operation *operation, tile::OperandOp
 }
 
 Value Ring::at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping) {
-  if (!mapping.contains(loop.getInductionVar())) {
-    mapping.map(loop.getInductionVar(), iv);
-  }
-  if (Value known = mapping.lookupOrNull(value)) {
-    return known;
-  }
-  Operation *op = value.getDefiningOp();
-  if (!op || !loop->isProperAncestor(op)) {
-    return value;
-  }
-  for (Value operand : op->getOperands()) {
-    at(b, operand, iv, mapping);
-  }
-  b.clone(*op, mapping);
-  return mapping.lookup(value);
+  return valueAt(b, loop, value, iv, mapping);
 }
 
 Value Ring::loadPage(ImplicitLocOpBuilder &b, Value iv) {

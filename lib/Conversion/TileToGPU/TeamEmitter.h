@@ -22,6 +22,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -237,6 +238,12 @@ private:
   /// Elements of rows and numbers that were loaded where they are defined, and what follows from them.
   std::map<std::tuple<void *, Axis, int64_t, std::string>, mlir::Value> leaves;
 };
+
+/// Whether an index is surely a multiple of `factor`.
+bool isMultipleOf(mlir::Value value, int64_t factor, unsigned depth = 0);
+/// `value` as it is at another iteration of a loop: clones what it is computed by.
+mlir::Value valueAt(mlir::ImplicitLocOpBuilder &b, mlir::scf::ForOp loop, mlir::Value value, mlir::Value iv,
+                    mlir::IRMapping &mapping);
 
 inline mlir::Value wordOf(mlir::ImplicitLocOpBuilder &b, int64_t value) {
   return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));

@@ -5,26 +5,34 @@
 !wide = !kvcache.cache<heads = 2, dim = 40, page = 16, k = f32, v = f16>
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
 
-// Keys: eight codes of a slot for a lane, each channel with its own scale and zero.
+// The codes of the first tile are loaded in front of the loop, eight of a slot for a lane, with the scales and zeros of
+// their channels.
 // CHECK-LABEL: func.func private @attention(
+// CHECK: vector.load {{.*}} {alignment = 4 : i64} : memref<?xi8>, vector<4xi8>
+// CHECK: vector.load {{.*}} {alignment = 16 : i64} : memref<?xi8>, vector<16xi8>
 // CHECK: scf.for
-// CHECK: scf.for
-// CHECK: vector.load {{.*}} : memref<?xi8>, vector<4xi8>
-// CHECK: vector.load {{.*}} : memref<?xi8>, vector<16xi8>
-// CHECK-COUNT-4: arith.truncf {{.*}} : vector<2xf32> to vector<2xf16>
+// A code behind the exponent of 1024 is a number: it is made exact, then scaled, in f16.
+// CHECK: arith.andi
+// CHECK: vector.shuffle {{.*}} [0, 4, 1, 5] : vector<4xi8>, vector<4xi8>
+// CHECK: arith.subf {{.*}} : vector<2xf16>
+// CHECK: math.fma {{.*}} : vector<2xf16>
 // CHECK: vector.store {{.*}} : memref<?xi8, #gpu.address_space<workgroup>>, vector<16xi8>
+// The next tile is on its way while this one is used.
+// CHECK: vector.load {{.*}} : memref<?xi8>, vector<4xi8>
 // CHECK: gpu.barrier
 // CHECK: tile.load_matrices
 // CHECK: tile.lane_mma "m16n8k16.f16"
-// Values: one scale for a group of channels.
-// CHECK: scf.for
-// CHECK: vector.load {{.*}} : memref<?xi8>, vector<2xi8>
+// Values: one scale and one zero for a group of channels of a slot.
+// CHECK: vector.shuffle {{.*}} [0, 0] : vector<2xf16>, vector<2xf16>
+// CHECK: vector.load {{.*}} {alignment = 2 : i64} : memref<?xi8>, vector<2xi8>
 // CHECK: gpu.barrier
 // CHECK: tile.load_matrices {{.*}} transposed
-// The tail's loop takes up the parts of the state; what they hold is merged behind it.
 // CHECK: scf.yield
+// The tail's loop takes up the parts of the state and decodes f16 in front of each product.
+// CHECK: scf.for
 // CHECK: scf.for
 // CHECK: vector.load {{.*}} : memref<?xi8>, vector<16xi8>
+// CHECK: vector.store {{.*}} : memref<?xi8, #gpu.address_space<workgroup>>, vector<16xi8>
 func.func @kivi(%q: tensor<?x8x64xf32>, %c: !kivi, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} : (tensor<?x8x64xf32>, !kivi, !kvcache.batch) -> tensor<?x8x64xf32>
   return %o : tensor<?x8x64xf32>
