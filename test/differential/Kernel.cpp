@@ -45,7 +45,7 @@ FailureOr<std::vector<uint8_t>> Compiler::assemble(ModuleOp lowered, const Targe
 
 bool differential::isMissingLowering(StringRef message) { return message.contains("has no lowering"); }
 
-std::string differential::refusalOf(Compiler &compiler, const Module &module) {
+std::string differential::refusalOf(Compiler &compiler, const Module &module, const Target *target) {
   // Not visible in types: the oracle finds it when it runs.
   if (module.meaning.window && module.config[AxisMask].contains("tree")) {
     return "docs/spec/cache-semantics.md: a tree mask over a ring is an error";
@@ -55,8 +55,8 @@ std::string differential::refusalOf(Compiler &compiler, const Module &module) {
   if (!ir) {
     return compiler.take();
   }
-  const Target *target = getHostTarget();
-  if (target && !compiler.lower(*ir, *target, Stage::Tile)) {
+  // What is missing for CPUs shows before vectors; teams of lanes have gaps of their own behind it.
+  if (target && !compiler.lower(*ir, *target, target->team ? Stage::Vector : Stage::Tile)) {
     // Any other failure is one of the kernel's runs.
     std::string message = compiler.take();
     return isMissingLowering(message) ? message : "";

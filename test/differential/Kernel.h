@@ -67,8 +67,9 @@ struct KernelOptions {
 /// Compiles a configuration for the machine.
 std::unique_ptr<Kernel> compile(Compiler &compiler, const Config &config, const KernelOptions &options);
 
-/// Why a module cannot be compiled: the verifier refuses it, or part of it has no lowering yet. Empty when it can.
-std::string refusalOf(Compiler &compiler, const Module &module);
+/// Why a module cannot be compiled for a target (null: only the verifier is asked): the verifier refuses it, or part of
+/// it has no lowering yet. Empty when it can.
+std::string refusalOf(Compiler &compiler, const Module &module, const Target *target);
 
 /// Whether a message says that something is left to do, not that it went wrong.
 bool isMissingLowering(llvm::StringRef message);

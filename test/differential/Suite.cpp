@@ -373,7 +373,7 @@ bool differential::runSuite(const SuiteOptions &options) {
     auto [entry, isNew] = verified.try_emplace(config);
     if (isNew) {
       compiler.take();
-      entry->second = refusalOf(compiler, Module(config));
+      entry->second = refusalOf(compiler, Module(config), targetOf(options));
     }
     return entry->second;
   };

@@ -39,7 +39,17 @@ static Result<json> artifactInfo(const std::string &path) {
   for (const fb::Target *target : *module.targets()) {
     json kernels = json::array();
     for (size_t i = 0; target->kernels() && i < target->kernels()->size(); ++i) {
-      kernels.push_back(str(target->kernels()->Get(i)->name()));
+      const fb::Kernel &kernel = *target->kernels()->Get(i);
+      json entry = {{"name", str(kernel.name())}};
+      if (target->kind() == fb::CodeKind::shared_object) {
+        entry["scratch_bytes"] = kernel.scratch_bytes();
+      } else {
+        entry["team_lanes"] = kernel.team_lanes();
+        entry["staging_bytes"] = kernel.staging_bytes();
+        entry["registers"] = kernel.registers();
+        entry["spill_bytes"] = kernel.spill_bytes();
+      }
+      kernels.push_back(std::move(entry));
     }
     targets.push_back({{"name", str(target->name())},
                        {"kind", fb::EnumNameCodeKind(target->kind())},

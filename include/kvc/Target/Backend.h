@@ -29,7 +29,8 @@ struct KernelCode {
   /// Bytes of scratch memory that a worker needs.
   uint64_t scratchBytes = 0;
   /// Of kernels that are run by teams of lanes, one team for each item: lanes of a team, bytes of staging memory that a
-  /// launch must give it, registers of a lane and bytes that it spills, as the assembler reports them.
+  /// launch must give it, registers of a lane and bytes that it spills or keeps in local memory, as the assembler
+  /// reports them.
   uint32_t teamLanes = 0;
   uint32_t stagingBytes = 0, registers = 0, spillBytes = 0;
 };

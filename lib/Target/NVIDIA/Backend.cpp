@@ -122,7 +122,8 @@ public:
       code.stagingBytes = number(tile::TileDialect::stagingAttr);
       nvidia::Resources resources = used.lookup(code.symbol);
       code.registers = resources.registers;
-      code.spillBytes = resources.spillBytes;
+      // A frame without spills is local memory too.
+      code.spillBytes = std::max(resources.spillBytes, resources.stackBytes);
       result.kernels.push_back(std::move(code));
     }
     return result;

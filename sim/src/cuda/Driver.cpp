@@ -122,8 +122,8 @@ bool kvc::sim::cuda::setOption(std::string_view name, std::string_view value) {
     state.reportPath = value;
     return true;
   }
-  if ((name == "collect" || name == "log") && (value == "on" || value == "off")) {
-    (name == "log" ? state.log : state.collect) = value == "on";
+  if ((name == "collect" || name == "log" || name == "instructions") && (value == "on" || value == "off")) {
+    (name == "log" ? state.log : name == "collect" ? state.collect : state.instructions) = value == "on";
     return true;
   }
   return false;
@@ -131,8 +131,10 @@ bool kvc::sim::cuda::setOption(std::string_view name, std::string_view value) {
 
 void kvc::sim::cuda::initialise() {
   static constexpr std::pair<const char *, const char *> variables[] = {
-      {"KVCSIM_TARGET", "target"},   {"KVCSIM_CHECKS", "checks"}, {"KVCSIM_SEED", "seed"}, {"KVCSIM_ORDER", "order"},
-      {"KVCSIM_THREADS", "threads"}, {"KVCSIM_REPORT", "report"}, {"KVCSIM_LOG", "log"}};
+      {"KVCSIM_TARGET", "target"},   {"KVCSIM_CHECKS", "checks"},
+      {"KVCSIM_SEED", "seed"},       {"KVCSIM_ORDER", "order"},
+      {"KVCSIM_THREADS", "threads"}, {"KVCSIM_REPORT", "report"},
+      {"KVCSIM_LOG", "log"},         {"KVCSIM_INSTRUCTIONS", "instructions"}};
   Driver &state = driver();
   if (state.initialised) {
     return;

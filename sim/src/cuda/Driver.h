@@ -91,7 +91,7 @@ struct Driver {
   ptx::LaunchOptions launch;
   std::string lastError;
   std::string reportPath;
-  bool collect = false, log = true;
+  bool collect = false, log = true, instructions = false;
   std::vector<std::string> reports;
   std::string report;
 };

@@ -263,7 +263,8 @@ static void report(const Chip &chip, const ptx::Program &program, const ptx::Lau
   if (!state.collect && state.reportPath.empty()) {
     return;
   }
-  std::string text = reportJson(program, result, false, ptx::ratesOf(unsigned(chip.major * 10 + chip.minor))).dump();
+  const ptx::ChipRates *rates = ptx::ratesOf(unsigned(chip.major * 10 + chip.minor));
+  std::string text = reportJson(program, result, state.instructions, rates).dump();
   if (!state.reportPath.empty()) {
     std::ofstream file(state.reportPath, std::ios::app);
     file << text << "\n";

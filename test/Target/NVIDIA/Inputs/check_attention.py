@@ -5,6 +5,7 @@ result is compared with `kvc-run module --reference` on the same keys and values
 
 `check_attention.py --device DEVICE KVC_RUN FOLDER [case...]`: append and attention run as one function on a device."""
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -35,8 +36,10 @@ CASES = [
     Case("decode", [64], [1]),
     Case("decode_ragged", [1, 63, 64, 65, 200], [1, 1, 1, 1, 1]),
     Case("decode_split", [2500, 1024, 1025, 3], [1, 1, 1, 1], heads=1),
+    Case("decode_split_heads", [1500, 1024], [1, 1]),
     Case("prefill", [64], [64]),
     Case("prefill_ragged", [5, 64, 100, 131, 0], [5, 2, 33, 131, 0]),
+    Case("prefill_long", [330], [130]),
     Case("mixed", [300, 17, 1], [1, 17, 1], heads=1),
     Case("no_mask", [70, 5], [3, 1], mask=""),
     Case("window", [260, 40], [20, 1], mask="causal, window = 33 : i64"),
@@ -94,7 +97,7 @@ def module_of(case):
 
 
 def run(command, **options):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600, **options)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -108,13 +111,13 @@ def launch(sim, ptx, kernel, target, grid, team, staging, arrays, outs, folder):
         for i, size in enumerate(sizes):
             words += ["--arg", f"{name}_{i}=u64:{size}"]
     command = [sim, ptx, "--kernel", kernel, "--grid", f"{grid},1,1", "--block", f"{team},1,1", "--target", target,
-               "--json"] + words
+               "--json", "--instructions"] + words
     if staging:
         command += ["--smem", staging]
     for name in outs:
         command += ["--out", f"{name}={folder}/{name}.npy"]
     report = run(command)
-    return [np.load(folder / f"{name}.npy") for name in outs], report
+    return [np.load(folder / f"{name}.npy") for name in outs], json.loads(report)
 
 
 def reference_of(case, run_tool, folder):
@@ -149,7 +152,7 @@ def call(run_tool, folder, inputs, prefix, options):
         + options)
 
 
-def compare(case, out, lse, folder):
+def compare(case, out, lse, folder, quiet=False):
     # f16: 11 bits of q, k, v and p each; bf16: 8.
     bound = {"f16": 4e-3, "bf16": 3e-2}[case.format]
     expected, expected_lse = np.load(folder / "ref_out.npy"), np.load(folder / "ref_lse.npy")
@@ -162,7 +165,8 @@ def compare(case, out, lse, folder):
     lse_error = np.abs(np.where(both, 0, lse) - np.where(both, 0, expected_lse)).max(initial=0)
     if not lse_error <= 4 * bound:
         raise SystemExit(f"{case.name}: expects an error of the log-sum-exp of at most {4 * bound}, but got {lse_error}")
-    print(f"{case.name}: error {error:.2e}")
+    if not quiet:
+        print(f"{case.name}: error {error:.2e}")
 
 
 def check_on_device(case, run_tool, folder, device):
@@ -172,9 +176,10 @@ def check_on_device(case, run_tool, folder, device):
     compare(case, np.load(folder / "device_out.npy"), np.load(folder / "device_lse.npy"), folder)
 
 
-def check(case, tools, folder, target):
+def prepare(case, tools, folder, target):
+    """Compiles a case; returns what launches PTX on its pages and gives the output and the log-sum-exp; its
+    `report` is the simulator's of the last launch of attention."""
     compile_tool, run_tool, sim = tools
-    folder = folder / case.name
     arrays, _, seed = reference_of(case, run_tool, folder)
     k, v, q, new_offsets = (arrays[name] for name in ("k", "v", "q", "new_offsets"))
     offsets, sequences, positions = (arrays[name] for name in ("offsets", "sequences", "positions"))
@@ -222,17 +227,27 @@ def check(case, tools, folder, target):
     outs = [("out", nan(rows, heads * group, v_dim), [rows]), ("partial_out", nan(max(parts, 1), heads * group, v_dim), [parts]),
             ("partial_lse", nan(max(parts, 1), heads * group), [parts]), ("lse", nan(rows, heads * group), [rows])]
     grid = n * heads * units
-    results, report = launch(sim, folder / "f.ptx", "attention", target, grid, team, staging,
-                             [("query", q, [rows])] + batch + cache + outs, [name for name, _, _ in outs], folder)
-    out, lse = results[0], results[3]
-    if spans > 1:
-        arrays = [("partial_out", results[1], [parts]), ("partial_lse", results[2], [parts])] + batch + cache
-        arrays += [("out", out, [rows]), ("lse", lse, [rows])]
-        merge = next(l for l in lanes.splitlines() if "func.func private @attention_merge(" in l)
-        merge_team = int(merge.split("tile.team = ")[1].split(" ")[0].split(",")[0])
-        merged, _ = launch(sim, folder / "f.ptx", "attention_merge", target, n * heads * group, merge_team, 0, arrays,
-                           ["out", "lse"], folder)
-        out, lse = merged
+
+    def execute(ptx):
+        results, execute.report = launch(sim, ptx, "attention", target, grid, team, staging,
+                                 [("query", q, [rows])] + batch + cache + outs, [name for name, _, _ in outs], folder)
+        out, lse = results[0], results[3]
+        if spans > 1:
+            merged_arrays = [("partial_out", results[1], [parts]), ("partial_lse", results[2], [parts])] + batch + cache
+            merged_arrays += [("out", out, [rows]), ("lse", lse, [rows])]
+            merge = next(l for l in lanes.splitlines() if "func.func private @attention_merge(" in l)
+            merge_team = int(merge.split("tile.team = ")[1].split(" ")[0].split(",")[0])
+            merged, _ = launch(sim, ptx, "attention_merge", target, n * heads * group, merge_team, 0, merged_arrays,
+                               ["out", "lse"], folder)
+            out, lse = merged
+        return out, lse
+
+    return execute
+
+
+def check(case, tools, folder, target):
+    folder = folder / case.name
+    out, lse = prepare(case, tools, folder, target)(folder / "f.ptx")
     compare(case, out, lse, folder)
 
 
@@ -250,4 +265,5 @@ def main():
     print(f"{len(cases)} passed")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+# Kernels that nvcc compiles, run through the simulator's driver interface and compared with NumPy.
+"""check.py [--driver LIBRARY] [--folder DIR] [case...]
+
+nvcc makes PTX of ampere.cu and hopper.cu; the driver loads and launches it as any program would, by ctypes. Every kernel
+runs three times: in turn, with warps in random order, and with the CTAs from last to first. The last line is `N passed,
+N failed, N skipped`; without nvcc everything is skipped.
+"""
+import argparse
+import ctypes
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+SCHEDULES = {"in turn": {"seed": "0", "order": "forward"}, "random warps": {"seed": "7", "order": "forward"},
+             "reverse": {"seed": "0", "order": "reverse"}}
+
+
+class Driver:
+    """The few functions of the driver API that the cases need."""
+
+    def __init__(self, library):
+        self.library = ctypes.CDLL(str(library))
+        self.call("cuInit", 0)
+        self.contexts = {}
+
+    def call(self, name, *arguments):
+        result = getattr(self.library, name)(*arguments)
+        if result:
+            last = self.library.kvcsim_last_error
+            last.restype = ctypes.c_char_p
+            raise RuntimeError(f"{name}: {result}: {last().decode()}")
+
+    def options(self, options):
+        for name, value in options.items():
+            if self.library.kvcsim_set_option(name.encode(), value.encode()):
+                raise RuntimeError(f"expects the option {name} = {value}")
+
+    def use(self, chip):
+        if chip not in self.contexts:
+            device, context = ctypes.c_int(), ctypes.c_void_p()
+            self.call("cuDeviceGet", ctypes.byref(device), self.library.kvcsim_device(chip.encode()))
+            self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+            self.contexts[chip] = context
+        self.call("cuCtxSetCurrent", self.contexts[chip])
+
+    def reset(self):
+        """Calls after a kernel that failed fail too, until the context is made anew."""
+        for chip in self.contexts:
+            device = ctypes.c_int()
+            self.library.cuDeviceGet(ctypes.byref(device), self.library.kvcsim_device(chip.encode()))
+            self.library.cuDevicePrimaryCtxReset_v2(device)
+        self.contexts.clear()
+
+    def load(self, ptx):
+        module = ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
+        return module
+
+    def upload(self, array):
+        pointer = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
+        self.call("cuMemcpyHtoD_v2", pointer, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes))
+        return pointer
+
+    def download(self, pointer, array):
+        self.call("cuMemcpyDtoH_v2", array.ctypes.data_as(ctypes.c_void_p), pointer, ctypes.c_size_t(array.nbytes))
+
+    def tensor_map(self, pointer, rows, columns, box):
+        """Of a matrix of floats; the box is rows x columns."""
+        storage = (ctypes.c_uint8 * (128 + 64))()
+        address = (ctypes.addressof(storage) + 63) // 64 * 64
+        two64, two32 = ctypes.c_uint64 * 2, ctypes.c_uint32 * 2
+        self.call("cuTensorMapEncodeTiled", ctypes.c_void_p(address), 7, ctypes.c_uint32(2), pointer,
+                  two64(columns, rows), (ctypes.c_uint64 * 1)(columns * 4), two32(box[1], box[0]), two32(1, 1), 0, 0, 0, 0)
+        return (ctypes.c_uint8 * 128).from_buffer_copy(ctypes.string_at(address, 128))
+
+    def launch(self, module, kernel, grid, block, shared, arguments):
+        function = ctypes.c_void_p()
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
+        pointers = (ctypes.c_void_p * len(arguments))(*[ctypes.addressof(a) for a in arguments])
+        self.call("cuLaunchKernel", function, *map(ctypes.c_uint, grid), *map(ctypes.c_uint, block),
+                  ctypes.c_uint(shared), None, pointers, None)
+        self.call("cuCtxSynchronize")
+
+
+class Out(np.ndarray):
+    """An array that a kernel writes."""
+
+
+def out(*shape, dtype="f4", value=0):
+    return np.full(shape, value, dtype).view(Out)
+
+
+def f16_f32(a, b):
+    return a.astype("f8") @ b.astype("f8").T
+
+
+def equal(got, expected):
+    return np.array_equal(got, expected)
+
+
+def close(absolute, relative=0.0):
+    return lambda got, expected: bool(np.all(np.abs(got.astype("f8") - expected) <= absolute + relative * np.abs(expected)))
+
+
+CASES = {}
+
+
+def case(chip, **launch):
+    def add(make):
+        CASES[make.__name__] = (chip, launch, make)
+        return make
+    return add
+
+
+# Every case gives the arguments in order, and (output, expected, comparison) for what it writes.
+
+
+@case("sm_80", grid=(3, 2, 1), block=(32, 1, 1))
+def gemm_f16(rng):
+    a, b, c = rng.standard_normal((48, 160)).astype("f2"), rng.standard_normal((64, 160)).astype("f2"), out(48, 64)
+    return [a, b, c, np.int32(64), np.int32(160)], [(c, f16_f32(a, b), close(2e-4))]
+
+
+@case("sm_80", grid=(1, 1, 1), block=(32, 1, 1))
+def mma_tf32(rng):
+    a, b, c = rng.standard_normal((16, 8)).astype("f4"), rng.standard_normal((8, 8)).astype("f4"), out(16, 8)
+    # To ten bits, ties away from zero.
+    cut = lambda x: ((x.view("u4").astype("u8") + 0x1000) & 0xFFFFE000).astype("u4").view("f4")
+    return [a, b, c], [(c, cut(a).astype("f8") @ cut(b).astype("f8").T, close(1e-5))]
+
+
+@case("sm_80", grid=(1, 1, 1), block=(32, 1, 1))
+def mma_s8(rng):
+    a, b = rng.integers(-128, 128, (16, 32), "i1"), rng.integers(-128, 128, (8, 32), "i1")
+    c = out(16, 8, dtype="i4")
+    start = np.array([[1 + i // 8 * 2 + j % 2 for j in range(8)] for i in range(16)])
+    return [a, b, c], [(c, a.astype("i8") @ b.astype("i8").T + start, equal)]
+
+
+@case("sm_80", grid=(3, 1, 1), block=(256, 1, 1))
+def histogram(rng):
+    data, counts = rng.integers(0, 256, 5001).astype("u1"), out(256, dtype="u4")
+    return [data, counts, np.int32(5001)], [(counts, np.bincount(data, minlength=256), equal)]
+
+
+@case("sm_80", grid=(5, 1, 1), block=(96, 1, 1))
+def atomics(rng):
+    x, y = rng.standard_normal(480).astype("f4"), rng.integers(-1000, 1000, 480).astype("i4")
+    most, least, xor = out(1, value=-100), out(1, dtype="i4", value=5000), out(1, dtype="i4", value=3)
+    wrapped, pairs, wide = out(1, dtype="u4"), out(2, dtype="f2"), out(1, dtype="u8")
+    return [x, y, most, least, xor, wrapped, pairs, wide], [
+        (most, [x.max()], equal), (least, [y.min()], equal), (xor, [np.bitwise_xor.reduce(y) ^ 3], equal),
+        (wrapped, [480 % 10], equal), (pairs, [480, 960], equal), (wide, [480 << 33], equal)]
+
+
+@case("sm_80", grid=(7, 1, 1), block=(128, 1, 1))
+def sum_last_block(rng):
+    x, parts, total = rng.integers(-50, 50, 3000).astype("f4"), out(7), out(1)
+    return [x, parts, total, np.int32(3000)], [(total, [x.sum()], equal)]
+
+
+@case("sm_80", grid=(2, 1, 1), block=(64, 1, 1))
+def groups(rng):
+    x = rng.integers(0, 12, 128).astype("i4")
+    scan, rank, leader, sums = (out(128, dtype="i4") for _ in range(4))
+    match = out(128, dtype="u4")
+    tiles, warps = x.reshape(8, 16), x.reshape(4, 32)
+    ranks = np.full((4, 32), -1)
+    for w, values in enumerate(warps):
+        active = np.flatnonzero(values % 3 == 0)
+        ranks[w, active] = np.arange(len(active)) * 100 + len(active)
+    lanes = np.arange(16)
+    down = np.where(lanes + 2 < 16, lanes + 2, lanes)
+    leaders = tiles[:, [5] * 16] + tiles[:, lanes ^ 3] - tiles[:, down]
+    masks = [[sum(1 << j for j in range(32) if w[j] % 4 == v % 4) for v in w] for w in warps]
+    total = [w.sum() + w.max() + np.bitwise_or.reduce(w) + (w & 1).sum() + 1000 + (5000 if 7 in w else 0) for w in warps]
+    return [x, scan, rank, leader, match, sums], [
+        (scan, np.cumsum(tiles, 1).ravel(), equal), (rank, ranks.ravel(), equal), (leader, leaders.ravel(), equal),
+        (match, np.ravel(masks), equal), (sums, np.repeat(total, 32), equal)]
+
+
+@case("sm_80", grid=(1, 1, 1), block=(1024, 1, 1), shared=4096)
+def bitonic(rng):
+    data = rng.integers(-(1 << 31), 1 << 31, 1024).astype("i4").view(Out)
+    return [data], [(data, np.sort(np.array(data)), equal)]
+
+
+@case("sm_80", grid=(3, 1, 1), block=(64, 1, 1))
+def bits(rng):
+    n = 150
+    x, y = (rng.integers(0, 1 << 32, n, "u4") for _ in range(2))
+    x[:3], y[:3] = (0, 1, 0xFFFFFFFF), (0, 0x80000000, 5)
+    o, w = out(8 * n, dtype="u4"), out(2 * n, dtype="u8")
+    want, wide = [], []
+    for a, b in zip(map(int, x), map(int, y)):
+        pool, m32 = a | b << 32, 0xFFFFFFFF
+        perm = sum((pool >> 8 * (0x3615 >> 4 * i & 7) & 255) << 8 * i for i in range(4))
+        shift = b & 31
+        signed = a - (1 << 32) if a >> 31 else a
+        add4 = sum(((a >> 8 * i & 255) + (b >> 8 * i & 255) & 255) << 8 * i for i in range(4))
+        want += [int(f"{a:032b}"[::-1], 2), bin(a).count("1") * 100 + (32 - b.bit_length()), perm,
+                 (b << shift | a >> (32 - shift)) & m32 if shift else b, a * b >> 32, (a & -a).bit_length(),
+                 a // b if b else a % 7, ((signed >> (b & 15)) & m32) ^ add4]
+        wide += [((a << 32 | b) * (b << 32 | a)) >> 64, (a << 32 | b) // (b + 3) + (b << 20) % (a + 5)]
+    return [x, y, o, w, np.int32(n)], [(o, np.array(want, "u4"), equal),
+                                      (w, np.array([v & (1 << 64) - 1 for v in wide], "u8"), equal)]
+
+
+@case("sm_80", grid=(2, 1, 1), block=(128, 1, 1))
+def functions(rng):
+    from math import erf
+    n = 200
+    x = np.concatenate([rng.standard_normal(n - 3) * 2, [0, 1e-3, -4]]).astype("f4")
+    f, d, h, bf = out(4 * n), out(n, dtype="f8"), out(n, dtype="f2"), out(n, dtype="u2")
+    v = x.astype("f8")
+    want = np.stack([0.5 * v * (1 + np.array([erf(t * 0.70710678) for t in v])), np.exp(-v * v) + np.sin(v) * np.cos(v),
+                     1 / np.sqrt(v * v + 1) + np.log(v * v + 0.5), np.tanh(v) * (np.abs(v) + 0.25) ** 1.5], 1)
+    hv = x.astype("f2")
+    half = (hv.astype("f8") * hv + (hv * np.float16(0.5)).astype("f8")).astype("f2")
+    scaled = (x * np.float32(1.0078125)).view("u4").astype("u8")
+    rounded = (scaled + 0x7FFF + (scaled >> 16 & 1)) >> 16
+    return [x, f, d, h, bf, np.int32(n)], [(f, want.ravel(), close(2e-6, 2e-6)),
+                                          (d, np.exp(v) / (1 + np.exp(v)) + np.sqrt(np.abs(v)), close(0, 1e-14)),
+                                          (h, half, equal), (bf, rounded, equal)]
+
+
+@case("sm_80", grid=(3, 2, 1), block=(32, 8, 1))
+def transpose(rng):
+    x, y = rng.standard_normal((45, 70)).astype("f4"), out(70, 45)
+    return [x, y, np.int32(45), np.int32(70)], [(y, x.T, equal)]
+
+
+@case("sm_90a", grid=(3, 3, 1), block=(64, 1, 1))
+def tma_scale(rng):
+    x, y = rng.standard_normal((41, 84)).astype("f4"), out(41, 84)
+    return [("map", x, (16, 32)), ("map", y, (16, 32))], [(y, 2 * x, equal)]
+
+
+@case("sm_90a", grid=(1, 1, 1), block=(128, 1, 1))
+def wgmma_f16(rng):
+    a, b, c = rng.standard_normal((64, 64)).astype("f2"), rng.standard_normal((64, 64)).astype("f2"), out(64, 64)
+    return [a, b, c], [(c, f16_f32(a, b), close(1e-4))]
+
+
+@case("sm_90a", grid=(8, 1, 1), block=(64, 1, 1))
+def cluster_sum(rng):
+    x, y = rng.integers(-9, 9, (2, 4, 64)).astype("f4"), out(2, 4, 64)
+    weighted = (x * np.arange(1, 5)[:, None]).sum(1, keepdims=True) + np.arange(4)[:, None]
+    return [x, y], [(y, weighted, equal)]
+
+
+@case("sm_90a", grid=(1, 1, 1), block=(64, 1, 1))
+def bulk_ring(rng):
+    x, y = rng.integers(-9, 9, (9, 128)).astype("f4"), out(9)
+    return [x, y, np.int32(9)], [(y, x.sum(1), equal)]
+
+
+def run(driver, ptx, name):
+    """Empty, or what is wrong."""
+    chip, launch, make = CASES[name]
+    driver.use(chip)
+    module = driver.load(ptx[chip])
+    arguments, results = make(np.random.default_rng(len(name)))
+    buffers, words = [], []
+    for argument in arguments:
+        box = None
+        if isinstance(argument, tuple):
+            _, argument, box = argument
+        if isinstance(argument, np.ndarray) and argument.ndim:
+            pointer = driver.upload(argument)
+            buffers.append((argument, pointer))
+            words.append(driver.tensor_map(pointer, *argument.shape, box) if box else pointer)
+        else:
+            words.append(ctypes.c_int32(int(argument)))
+    driver.launch(module, name, launch["grid"], launch["block"], launch.get("shared", 0), words)
+    problem = ""
+    for array, pointer in buffers:
+        for number, (output, expected, compare) in enumerate(results):
+            if output is array:
+                got = np.empty_like(np.asarray(array))
+                driver.download(pointer, got)
+                if not compare(got, np.asarray(expected).reshape(got.shape)):
+                    wrong = np.flatnonzero(got.ravel() != np.asarray(expected).ravel())[:4]
+                    problem = problem or (f"output {number} differs, at {wrong.tolist()} {got.ravel()[wrong].tolist()} "
+                                          f"instead of {np.asarray(expected).ravel()[wrong].tolist()}")
+        driver.call("cuMemFree_v2", pointer)
+    driver.call("cuModuleUnload", module)
+    return problem
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="check.py")
+    parser.add_argument("--driver", type=Path, default=ROOT / "build/lib/libkvcsim_cuda.so")
+    parser.add_argument("--folder", type=Path, help="where PTX goes (default: a temporary folder)")
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        print(f"no nvcc\n0 passed, 0 failed, {len(CASES)} skipped")
+        return 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        ptx = {}
+        for chip, source in (("sm_80", "ampere"), ("sm_90a", "hopper")):
+            target = folder / f"{source}.ptx"
+            subprocess.run([nvcc, "-std=c++17", "-ptx", "-lineinfo", f"-arch={chip}", HERE / f"{source}.cu", "-o", target],
+                           check=True)
+            ptx[chip] = target.read_bytes()
+    driver = Driver(options.driver)
+    driver.options({"log": "off"})
+    passed = failed = 0
+    for name in options.cases or CASES:
+        for schedule, settings in SCHEDULES.items():
+            driver.options(settings)
+            try:
+                problem = run(driver, ptx, name)
+            except RuntimeError as error:
+                problem = str(error)
+                driver.reset()
+            passed, failed = passed + (not problem), failed + bool(problem)
+            print(f"{'FAIL' if problem else 'PASS'}: {name}, {schedule}{': ' if problem else ''}{problem}", flush=True)
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
