@@ -29,6 +29,9 @@ CASES = [
     "slots=ring/17/0,selection=page,op=accumulate,inputs=nan,shape=ragged,seed=1000393",
     # Heads that are no whole vectors, in a tail.
     "dim=45,residual=32,shape=ragged,seed=1",
+    # Heads of a dimension that no table names.
+    "dim=112,k=int8,v=int4,group=16,shape=ragged,seed=1",
+    "dim=112,gqa=8,shape=long,seed=1",
 ]
 
 
