@@ -32,6 +32,9 @@ CASES = [
     # Heads of a dimension that no table names.
     "dim=112,k=int8,v=int4,group=16,shape=ragged,seed=1",
     "dim=112,gqa=8,shape=long,seed=1",
+    # Pages of a size that no table names.
+    "page=48,k=int4,v=int2,shape=ragged,seed=1",
+    "page=48,k=int4/channel,v=int4,group=16,residual=32,shape=chunks,seed=1",
 ]
 
 
