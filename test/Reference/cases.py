@@ -13,7 +13,7 @@ SCALES = ("f16", "bf16", "f32")
 
 
 def random_format(rng, dim, page):
-    name = rng.choice(["f32", "f16", "bf16", "int8", "int4", "int2"])
+    name = rng.choice(["f32", "f16", "bf16", "int8", "int4", "int3", "int2"])
     if not name.startswith("int"):
         return Format(name)
     axis = rng.choice(["token", "channel"])

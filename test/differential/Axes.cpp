@@ -8,10 +8,22 @@
 using namespace kvc::differential;
 
 // Formats: name, then /channel (the axis of groups), /symmetric, and the type of the scales.
-static constexpr llvm::StringLiteral formats[] = {
-    "f16",           "f32",  "bf16",           "int8",         "int8/symmetric/bf16", "int8/channel",
-    "int4",          "int2", "int4/symmetric", "int4/channel", "int2/channel",        "int4/channel/symmetric/f32",
-    "int2/symmetric"};
+static constexpr llvm::StringLiteral formats[] = {"f16",
+                                                  "f32",
+                                                  "bf16",
+                                                  "int8",
+                                                  "int8/symmetric/bf16",
+                                                  "int8/channel",
+                                                  "int4",
+                                                  "int2",
+                                                  "int4/symmetric",
+                                                  "int4/channel",
+                                                  "int2/channel",
+                                                  "int4/channel/symmetric/f32",
+                                                  "int2/symmetric",
+                                                  "int3",
+                                                  "int3/channel",
+                                                  "int3/symmetric/f32"};
 // Elements that share a scale; row: all channels of a token, or all tokens of a page.
 static constexpr llvm::StringLiteral groups[] = {"32", "8", "16", "64", "row"};
 static constexpr llvm::StringLiteral pages[] = {"32", "1", "5", "16", "24", "48", "64", "256"};

@@ -57,6 +57,7 @@ static constexpr Tolerance tolerances[] = {
     {"stored", "bf16", rounded(2 * bf16)},
     {"stored", "int8", codes(8)},
     {"stored", "int4", codes(4)},
+    {"stored", "int3", codes(3)},
     {"stored", "int2", codes(2)},
     {"rows", "f32", rotation},
     // Bounds of attention are for scores that are 0; they grow with the scores (Session::growthOf).
@@ -65,6 +66,7 @@ static constexpr Tolerance tolerances[] = {
     {"attention", "bf16", sums + products(bf16)},
     {"attention", "int8", sums},
     {"attention", "int4", sums},
+    {"attention", "int3", sums},
     {"attention", "int2", sums},
     {"attention", "f16 products", sums + products(f16)},
     {"rotated", "f32", sums + rotation},
@@ -73,6 +75,7 @@ static constexpr Tolerance tolerances[] = {
     {"rotated", "int8", sums + codes(8)},
     // Steps of few codes are as large as what products of bf16 do: one row for both.
     {"rotated", "int4", sums + products(bf16) + codes(4)},
+    {"rotated", "int3", sums + products(bf16) + codes(3)},
     {"rotated", "int2", sums + products(bf16) + codes(2)},
     {"rotated", "f16 products", sums + products(f16) + rounded(2 * f16)},
     {"rotated", "int8, f16 products", sums + products(f16) + codes(8)},
@@ -83,6 +86,7 @@ static constexpr Tolerance tolerances[] = {
     {"rotated scores", "bf16", sums + rounded(2 * bf16)},
     {"rotated scores", "int8", sums + codes(8)},
     {"rotated scores", "int4", sums + codes(4)},
+    {"rotated scores", "int3", sums + codes(3)},
     {"rotated scores", "int2", sums + codes(2)},
     // One vote more or less where a probability is all but an equal share.
     {"count", "f32", {1, 2e-1}, /*unit=*/1},

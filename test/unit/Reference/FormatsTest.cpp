@@ -59,6 +59,18 @@ TEST_F(ReferenceFormats, AsymmetricInt4) {
   EXPECT_EQ(decode(format("int4", 4), group, 15), 7.5);
 }
 
+TEST_F(ReferenceFormats, Int3) {
+  // min -1, max 2.5: scale 0.5, zero -1; -0.75 and -0.25 are ties (codes 0 and 2).
+  FormatAttr int3 = format("int3", 8);
+  EncodedGroup group = encodeGroup(int3, {-1, 2.5, -0.75, -0.25, 0, 1, 1.3, 2});
+  EXPECT_EQ(group.scale, 0.5f);
+  EXPECT_EQ(group.zero, -1.0f);
+  EXPECT_EQ(group.codes, (std::vector<int64_t>{0, 7, 0, 2, 2, 4, 5, 6}));
+  EXPECT_EQ(decode(int3, group, 7), 2.5);
+  group = encodeGroup(format("int3", 8, true), {-3, 3, 0.5, 1.5, 1, 2, -2, -1.5});
+  EXPECT_EQ(group.codes, (std::vector<int64_t>{-3, 3, 0, 2, 1, 2, -2, -2}));
+}
+
 TEST_F(ReferenceFormats, ZeroIsRoundedAndCodesAreClamped) {
   // min 2049 rounds to 2048 in f16, scale (2052 - 2049) / 3 = 1: codes 1 and 4, clamped to 3.
   EncodedGroup group = encodeGroup(format("int2", 4), {2049, 2052, 2049, 2049});

@@ -11,7 +11,8 @@ static constexpr FormatRow formatTable[] = {
     // name    kind                        bits codes bytes
     {"f32", FormatRow::Kind::F32, 32, 1, 4},     {"f16", FormatRow::Kind::F16, 16, 1, 2},
     {"bf16", FormatRow::Kind::BF16, 16, 1, 2},   {"int8", FormatRow::Kind::Integer, 8, 1, 1},
-    {"int4", FormatRow::Kind::Integer, 4, 2, 1}, {"int2", FormatRow::Kind::Integer, 2, 4, 1},
+    {"int4", FormatRow::Kind::Integer, 4, 2, 1}, {"int3", FormatRow::Kind::Integer, 3, 8, 3},
+    {"int2", FormatRow::Kind::Integer, 2, 4, 1},
 };
 
 llvm::ArrayRef<FormatRow> kvc::kvcache::getFormatTable() { return formatTable; }
