@@ -102,7 +102,8 @@ def FormDispatchesPass : Pass<"kvc-form-dispatches", "::mlir::ModuleOp"> {
 def ConvertLinearToVectorPass : Pass<"kvc-convert-linear-to-vector", "::mlir::ModuleOp"> {
   let summary = "lowers linear layers, rows of weights and linalg operations of kernels to loops over vectors";
   let description = [{
-    Vectors have as many elements as the lanes of the module's target. Few rows take the products straight from the blocks of the
+    Kernels of linear layers alone are left to `kvc-convert-tile-to-gpu` on targets with teams. Vectors have as many elements as the lanes of the
+    module's target. Few rows take the products straight from the blocks of the
     weights; many rows take them from a panel of weights that is dequantised once. Needs the module attribute `tile.target`.
     ```mlir
     tile.decode_row %w[%row] to %x encoding "q8_0" : memref<49152x612xi8>, memref<576xf32>

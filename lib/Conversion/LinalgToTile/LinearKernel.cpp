@@ -2,6 +2,7 @@
 #include "../KVCacheToTile/KernelBuilder.h"
 #include "Groups.h"
 
+#include "kvc/Target/Target.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -12,10 +13,18 @@ namespace {
 
 /// A work item is a block of rows, whose activations stay in a core's cache, and of columns.
 constexpr int64_t itemRows = 128;
-/// Enough columns to be worth an item, few enough that every core gets several.
-int64_t itemColumns(int64_t columns) {
+/// Columns of an item. Cores: enough to be worth an item, few enough that every core gets several. Teams: with few rows
+/// the columns of one matrix instruction, so that many teams read weights at once; with more rows up to four times as
+/// many, which share the activations.
+Value itemColumns(ImplicitLocOpBuilder &b, const Target *target, int64_t columns, Value rows) {
+  if (target && target->team) {
+    constexpr int64_t tile = 16, tileRows = 8, most = 4;
+    Value tiles = b.createOrFold<arith::CeilDivUIOp>(rows, createIndex(b, tileRows));
+    tiles = arith::MinUIOp::create(b, arith::MaxUIOp::create(b, tiles, createIndex(b, 1)), createIndex(b, most));
+    return createMul(b, tiles, createIndex(b, tile));
+  }
   constexpr int64_t least = 32, most = 256, items = 48;
-  return std::clamp(columns / items / least * least, least, most);
+  return createIndex(b, std::clamp(columns / items / least * least, least, most));
 }
 
 bool isZero(Value value) {
@@ -28,7 +37,7 @@ public:
   explicit LinearKernelBuilder(const Group &group)
       : group(group), ops(group.ops()), x(cast<linalg::LinalgOp>(ops[0]).getDpsInputOperand(0)->get()),
         last(*llvm::max_element(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); })),
-        host(last->getLoc(), last) {}
+        host(last->getLoc(), last), target(getTargetOf(last)) {}
 
   LogicalResult run() {
     members.insert(ops.begin(), ops.end());
@@ -44,7 +53,7 @@ public:
 
     Value rows = createRowCount(host, cast<linalg::LinalgOp>(ops[0]).getDpsInits()[0]);
     Value rowBlocks = arith::CeilDivUIOp::create(host, rows, createIndex(host, itemRows));
-    Value items = createMul(host, rowBlocks, createIndex(host, columnBlocks()));
+    Value items = createMul(host, rowBlocks, columnBlocks(host, rows));
     ResultRange values = kernel.dispatch(items);
     for (auto [old, value] : llvm::zip_equal(results, values)) {
       old.replaceAllUsesWith(value);
@@ -60,13 +69,14 @@ private:
   static int64_t columnsOf(const LinearSection &section) {
     return cast<RankedTensorType>(first(section).getDpsInputOperand(1)->get().getType()).getDimSize(0);
   }
-  static int64_t columnBlocks(const LinearSection &section) {
-    return llvm::divideCeil(columnsOf(section), itemColumns(columnsOf(section)));
+  Value columnBlocks(ImplicitLocOpBuilder &b, const LinearSection &section, Value rows) {
+    int64_t columns = columnsOf(section);
+    return b.createOrFold<arith::CeilDivUIOp>(createIndex(b, columns), itemColumns(b, target, columns, rows));
   }
-  int64_t columnBlocks() {
-    int64_t blocks = 0;
+  Value columnBlocks(ImplicitLocOpBuilder &b, Value rows) {
+    Value blocks = createIndex(b, 0);
     for (const LinearSection &section : group.sections) {
-      blocks += columnBlocks(section);
+      blocks = createAdd(b, blocks, columnBlocks(b, section, rows));
     }
     return blocks;
   }
@@ -112,36 +122,37 @@ private:
 
   void buildBody(KernelBuilder &kernel) {
     ImplicitLocOpBuilder &b = kernel.body;
-    Value blocks = createIndex(b, columnBlocks());
+    Value rows = memref::DimOp::create(b, memory.lookup(x), 0);
+    Value blocks = columnBlocks(b, rows);
     Value rowBlock = arith::DivUIOp::create(b, kernel.item, blocks);
     Value columnBlock = arith::RemUIOp::create(b, kernel.item, blocks);
     Value rowBegin = createMul(b, rowBlock, createIndex(b, itemRows));
-    Value rows = memref::DimOp::create(b, memory.lookup(x), 0);
     Value rowEnd = arith::MinUIOp::create(b, rows, createAdd(b, rowBegin, createIndex(b, itemRows)));
     // Blocks of columns of one section follow those of the section before it.
-    int64_t firstBlock = 0;
+    Value firstBlock = createIndex(b, 0);
     OpBuilder::InsertionGuard guard(b);
     for (const LinearSection &section : group.sections) {
-      int64_t endBlock = firstBlock + columnBlocks(section);
+      Value endBlock = createAdd(b, firstBlock, columnBlocks(b, section, rows));
       if (&section != &group.sections.back()) {
-        Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, columnBlock, createIndex(b, endBlock));
+        Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, columnBlock, endBlock);
         auto branch = scf::IfOp::create(b, here, /*withElseRegion=*/true);
         b.setInsertionPoint(branch.thenYield());
-        buildSection(b, section, columnBlock, firstBlock, rowBegin, rowEnd);
+        buildSection(b, section, columnBlock, firstBlock, rows, rowBegin, rowEnd);
         b.setInsertionPoint(branch.elseYield());
       } else {
-        buildSection(b, section, columnBlock, firstBlock, rowBegin, rowEnd);
+        buildSection(b, section, columnBlock, firstBlock, rows, rowBegin, rowEnd);
       }
       firstBlock = endBlock;
     }
   }
 
-  void buildSection(ImplicitLocOpBuilder &b, const LinearSection &section, Value columnBlock, int64_t firstBlock,
-                    Value rowBegin, Value rowEnd) {
-    Value block = arith::SubIOp::create(b, columnBlock, createIndex(b, firstBlock));
-    int64_t columns = columnsOf(section), perItem = itemColumns(columns);
-    Value begin = createMul(b, block, createIndex(b, perItem));
-    Value end = arith::MinUIOp::create(b, createAdd(b, begin, createIndex(b, perItem)), createIndex(b, columns));
+  void buildSection(ImplicitLocOpBuilder &b, const LinearSection &section, Value columnBlock, Value firstBlock,
+                    Value rows, Value rowBegin, Value rowEnd) {
+    Value block = arith::SubIOp::create(b, columnBlock, firstBlock);
+    int64_t columns = columnsOf(section);
+    Value perItem = itemColumns(b, target, columns, rows);
+    Value begin = createMul(b, block, perItem);
+    Value end = arith::MinUIOp::create(b, createAdd(b, begin, perItem), createIndex(b, columns));
     SmallVector<Value> weights;
     SmallVector<StringRef> encodings;
     for (linalg::LinalgOp linear : section.linears) {
@@ -229,6 +240,7 @@ private:
   Value x; ///< as it is now: earlier groups have replaced their results
   Operation *last;
   ImplicitLocOpBuilder host;
+  const Target *target; ///< null where the module names none
   llvm::SmallPtrSet<Operation *, 8> members;
   llvm::SetVector<Value> inputs;
   SmallVector<Value> results, outputs;

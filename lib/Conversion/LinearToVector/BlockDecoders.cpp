@@ -33,7 +33,29 @@ struct Reader {
 
   Value raw(int64_t byte, int64_t bytes) {
     auto type = VectorType::get({bytes}, b.getI8Type());
-    return vector::LoadOp::create(b, type, block.weight, ValueRange{block.row, at(byte)});
+    return vector::LoadOp::create(b, type, block.weight, ValueRange{block.row, at(byte)}, /*nontemporal=*/false,
+                                  alignmentAt(byte));
+  }
+  llvm::MaybeAlign alignmentAt(int64_t byte) const {
+    if (block.alignment == 1) {
+      return std::nullopt;
+    }
+    return llvm::MaybeAlign(llvm::MinAlign(block.alignment, byte));
+  }
+  /// The four bytes at `byte` and a lane's multiple of four, as i32: as few loads as their alignment allows.
+  Value word(int64_t byte, Value first) {
+    const int64_t piece = llvm::MinAlign(llvm::MinAlign(block.alignment, byte), 4);
+    Value base = b.createOrFold<arith::AddIOp>(block.offset, first), result;
+    for (int64_t i = 0; i < 4; i += piece) {
+      Value from = b.createOrFold<arith::AddIOp>(base, index(byte + i));
+      Value part = vector::LoadOp::create(b, VectorType::get({piece}, b.getI8Type()), block.weight,
+                                          ValueRange{block.row, from}, /*nontemporal=*/false, llvm::MaybeAlign(piece));
+      auto integer = b.getIntegerType(static_cast<unsigned>(8 * piece));
+      part = vector::ExtractOp::create(b, vector::BitCastOp::create(b, VectorType::get({1}, integer), part), 0);
+      part = piece < 4 ? arith::ExtUIOp::create(b, b.getI32Type(), part).getResult() : part;
+      result = result ? either(result, left(part, static_cast<int32_t>(8 * i))) : part;
+    }
+    return result;
   }
   Value scalar(int64_t byte, Type type) {
     auto one = VectorType::get({1}, type);
@@ -95,22 +117,28 @@ Value fifthBits(Reader &r, Value high, int64_t first) {
   return r.left(r.mask(arith::ShRUIOp::create(r.b, word, by), 1), 4);
 }
 
-/// Q4_0, Q4_1, Q5_0, Q5_1: d, perhaps m, perhaps a word of fifth bits, 16 bytes of codes. Without m codes are centred.
-template <bool hasMin, bool hasFifth>
-DecodedSegment emitBlock32(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t, int64_t lanes, int64_t) {
-  Reader r{b, block, lanes};
-  int64_t next = 2;
+// Q4_0, Q4_1, Q5_0, Q5_1: d, perhaps m, perhaps a word of fifth bits, 16 bytes of codes. Without m codes are centred.
+
+template <bool hasMin> DecodedSegment scalesOfBlock32(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t) {
+  Reader r{b, block, 0};
   DecodedSegment out;
   if (hasMin) {
     std::tie(out.scale, out.offset) = r.halves(0);
-    next += 2;
   } else {
     out.scale = r.half(0);
   }
+  return out;
+}
+
+template <bool hasMin, bool hasFifth>
+DecodedSegment emitBlock32(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes,
+                           int64_t) {
+  Reader r{b, block, lanes};
+  DecodedSegment out = scalesOfBlock32<hasMin>(b, block, segment);
+  constexpr int64_t fifth = hasMin ? 4 : 2, next = fifth + (hasFifth ? 4 : 0);
   Value high;
   if (hasFifth) {
-    high = r.scalar(next, b.getI32Type());
-    next += 4;
+    high = r.scalar(fifth, b.getI32Type());
   }
   for (int64_t first = 0; first < 32; first += lanes) {
     Value code = r.nibbles(next + first % 16, first / 16);
@@ -122,21 +150,47 @@ DecodedSegment emitBlock32(ImplicitLocOpBuilder &b, const BlockAddress &block, i
   return out;
 }
 
-DecodedSegment emitQ80(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t, int64_t lanes, int64_t) {
+/// The low or high codes of four bytes.
+Value packedNibbles(Reader &r, Value word, int64_t half) { return r.mask(r.right(word, half ? 4 : 0), 0x0f0f0f0f); }
+/// Bit `bit` of four bytes as their bit `to`.
+Value packedBit(Reader &r, Value word, int32_t bit, int32_t to) {
+  return r.left(r.mask(r.right(word, bit), 0x01010101), to);
+}
+
+template <bool hasMin, bool hasFifth>
+Value bytesOfBlock32(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t, const LaneValues &values) {
+  Reader r{b, block, 4};
+  constexpr int64_t fifth = hasMin ? 4 : 2, next = fifth + (hasFifth ? 4 : 0);
+  Value codes = packedNibbles(r, r.word(next + values.further % 16, values.first), values.further / 16);
+  if (!hasFifth) {
+    return codes;
+  }
+  // Four neighbouring bits, one to each byte: copies of them seven bits apart.
+  Value by = arith::IndexCastOp::create(b, b.getI32Type(), values.first);
+  by = b.createOrFold<arith::AddIOp>(by, r.constant(by, static_cast<int32_t>(values.further)));
+  Value bits = r.mask(arith::ShRUIOp::create(b, r.word(fifth, r.index(0)), by), 15);
+  Value spread = arith::MulIOp::create(b, bits, r.constant(bits, 0x00204081));
+  return r.either(codes, packedBit(r, spread, 0, 4));
+}
+
+DecodedSegment emitQ80(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes, int64_t) {
   Reader r{b, block, lanes};
-  DecodedSegment out;
-  out.scale = r.half(0);
+  DecodedSegment out = scalesOfBlock32<false>(b, block, segment);
   for (int64_t first = 0; first < 32; first += lanes) {
     out.codes.push_back(r.number(r.signedBytes(2 + first)));
   }
   return out;
 }
 
-/// Q4_K and Q5_K: d, dmin, 12 bytes of 6-bit scales and minima, perhaps 32 bytes of fifth bits, 128 bytes of codes.
-template <bool hasFifth>
-DecodedSegment emitK45(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes, int64_t) {
-  Reader r{b, block, lanes};
-  constexpr int64_t packed = 4, fifth = 16, codes = hasFifth ? 48 : 16;
+Value bytesOfQ80(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t, const LaneValues &values) {
+  return Reader{b, block, 4}.word(2 + values.further, values.first);
+}
+
+// Q4_K and Q5_K: d, dmin, 12 bytes of 6-bit scales and minima, perhaps 32 bytes of fifth bits, 128 bytes of codes.
+
+DecodedSegment scalesOfK45(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment) {
+  Reader r{b, block, 0};
+  constexpr int64_t packed = 4;
   auto sc = [&](int64_t i) { return r.byteAt(packed + i); };
   Value scale, min;
   if (segment < 4) {
@@ -151,6 +205,14 @@ DecodedSegment emitK45(ImplicitLocOpBuilder &b, const BlockAddress &block, int64
   auto [d, dmin] = r.halves(0);
   out.scale = r.times(d, r.number(scale));
   out.offset = arith::NegFOp::create(b, r.times(dmin, r.number(min)));
+  return out;
+}
+
+template <bool hasFifth>
+DecodedSegment emitK45(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes, int64_t) {
+  Reader r{b, block, lanes};
+  constexpr int64_t fifth = 16, codes = hasFifth ? 48 : 16;
+  DecodedSegment out = scalesOfK45(b, block, segment);
   for (int64_t first = 0; first < 32; first += lanes) {
     Value code = r.nibbles(codes + 32 * (segment / 2) + first, segment % 2);
     if (hasFifth) {
@@ -161,13 +223,40 @@ DecodedSegment emitK45(ImplicitLocOpBuilder &b, const BlockAddress &block, int64
   return out;
 }
 
-/// Q6_K: ql[128], qh[64], scales int8[16], d; two halves of 128 values; a scale for each 16.
-DecodedSegment emitQ6K(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes, int64_t) {
-  Reader r{b, block, lanes};
-  int64_t half = segment / 8, k = segment % 8 / 2, l = 16 * (segment % 2);
+template <bool hasFifth>
+Value bytesOfK45(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, const LaneValues &values) {
+  Reader r{b, block, 4};
+  constexpr int64_t fifth = 16, codes = hasFifth ? 48 : 16;
+  Value code = packedNibbles(r, r.word(codes + 32 * (segment / 2) + values.further, values.first), segment % 2);
+  if (!hasFifth) {
+    return code;
+  }
+  Value high = r.word(fifth + values.further, values.first);
+  return r.either(code, packedBit(r, high, static_cast<int32_t>(segment), 4));
+}
+
+// Q6_K: ql[128], qh[64], scales int8[16], d; two halves of 128 values; a scale for each 16.
+
+DecodedSegment scalesOfQ6K(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment) {
+  Reader r{b, block, 0};
   DecodedSegment out;
   Value scale = arith::ExtSIOp::create(b, b.getI32Type(), r.scalar(192 + segment, b.getI8Type()));
   out.scale = r.times(r.half(208), r.number(scale));
+  return out;
+}
+
+Value bytesOfQ6K(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, const LaneValues &values) {
+  Reader r{b, block, 4};
+  int64_t half = segment / 8, k = segment % 8 / 2, l = 16 * (segment % 2) + values.further;
+  Value low = packedNibbles(r, r.word(64 * half + 32 * (k % 2) + l, values.first), k / 2);
+  Value high = r.right(r.word(128 + 32 * half + l, values.first), static_cast<int32_t>(2 * k));
+  return r.either(low, r.left(r.mask(high, 0x03030303), 4));
+}
+
+DecodedSegment emitQ6K(ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes, int64_t) {
+  Reader r{b, block, lanes};
+  int64_t half = segment / 8, k = segment % 8 / 2, l = 16 * (segment % 2);
+  DecodedSegment out = scalesOfQ6K(b, block, segment);
   for (int64_t first = l; first < l + 16; first += lanes) {
     Value low = r.nibbles(64 * half + 32 * (k % 2) + first, k / 2);
     Value high = r.mask(r.right(r.bytes(128 + 32 * half + first), int32_t(2 * k)), 3);
@@ -193,17 +282,17 @@ DecodedSegment emitHalf(ImplicitLocOpBuilder &b, const BlockAddress &block, int6
 }
 
 constexpr BlockDecoder decoders[] = {
-    {"f32", 0, false, emitF32},
-    {"f16", 0, false, emitHalf<Float16Type>},
-    {"bf16", 0, false, emitHalf<BFloat16Type>},
-    {"q4_0", 32, false, emitBlock32<false, false>},
-    {"q4_1", 32, true, emitBlock32<true, false>},
-    {"q5_0", 32, false, emitBlock32<false, true>},
-    {"q5_1", 32, true, emitBlock32<true, true>},
-    {"q8_0", 32, false, emitQ80},
-    {"q4_k", 32, true, emitK45<false>},
-    {"q5_k", 32, true, emitK45<true>},
-    {"q6_k", 16, false, emitQ6K},
+    {"f32", 0, false, emitF32, nullptr, nullptr, std::nullopt, true},
+    {"f16", 0, false, emitHalf<Float16Type>, nullptr, nullptr, std::nullopt, true},
+    {"bf16", 0, false, emitHalf<BFloat16Type>, nullptr, nullptr, std::nullopt, true},
+    {"q4_0", 32, false, emitBlock32<false, false>, scalesOfBlock32<false>, bytesOfBlock32<false, false>, 8, false},
+    {"q4_1", 32, true, emitBlock32<true, false>, scalesOfBlock32<true>, bytesOfBlock32<true, false>, 0, false},
+    {"q5_0", 32, false, emitBlock32<false, true>, scalesOfBlock32<false>, bytesOfBlock32<false, true>, 16, false},
+    {"q5_1", 32, true, emitBlock32<true, true>, scalesOfBlock32<true>, bytesOfBlock32<true, true>, 0, false},
+    {"q8_0", 32, false, emitQ80, scalesOfBlock32<false>, bytesOfQ80, std::nullopt, true},
+    {"q4_k", 32, true, emitK45<false>, scalesOfK45, bytesOfK45<false>, 0, true},
+    {"q5_k", 32, true, emitK45<true>, scalesOfK45, bytesOfK45<true>, 0, true},
+    {"q6_k", 16, false, emitQ6K, scalesOfQ6K, bytesOfQ6K, 32, false},
 };
 
 // Linear layers keep one set of sums over x for all weights with offsets.

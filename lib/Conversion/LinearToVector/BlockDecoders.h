@@ -9,6 +9,8 @@
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <optional>
+
 namespace kvc {
 
 /// Consecutive values of a weight: value = code * scale + offset. A null scale is 1, a null offset 0.
@@ -20,7 +22,15 @@ struct DecodedSegment {
 /// Where a decoder reads: a block of row `row` of `weight`, a memref of rows of bytes (or of f32 for the encoding f32).
 struct BlockAddress {
   mlir::Value weight, row;
-  mlir::Value offset; ///< index of the first byte (f32: element) of the block in the row
+  mlir::Value offset;    ///< index of the first byte (f32: element) of the block in the row
+  int64_t alignment = 1; ///< bytes that the block's address is surely a multiple of, a power of two
+};
+
+/// Which values of a segment a lane reads when lanes share a row: `first + further` and the next three. `first` differs
+/// from lane to lane and is a multiple of 4.
+struct LaneValues {
+  mlir::Value first; ///< index
+  int64_t further;
 };
 
 struct BlockDecoder {
@@ -32,6 +42,15 @@ struct BlockDecoder {
   /// are 0.
   DecodedSegment (*emit)(mlir::ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment, int64_t lanes,
                          int64_t count);
+  /// Emits the factors of a segment alone: scale and offset.
+  DecodedSegment (*emitScales)(mlir::ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment);
+  /// Emits four codes as the bytes of an i32, the first lowest: code = byte - bias, or signed bytes where `bias` is
+  /// nothing. Null for plain numbers.
+  mlir::Value (*emitBytes)(mlir::ImplicitLocOpBuilder &b, const BlockAddress &block, int64_t segment,
+                           const LaneValues &values);
+  std::optional<int64_t> bias;
+  /// Eight neighbours of a segment lie in one run of memory that starts at a multiple of eight values.
+  bool runsOfEight;
 };
 
 /// The row of an encoding that the verifier of tile.linear accepted.

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace kvc {
@@ -26,6 +27,33 @@ struct ConvertLinearToVectorPass : kvc::impl::ConvertLinearToVectorPassBase<Conv
     }
   }
 
+  /// Kernels that do nothing but linear layers run on the matrix units of a team; for others the layers become loops
+  /// over vectors as well.
+  static bool isLeftToTeams(func::FuncOp kernel) {
+    Operation *other = nullptr;
+    bool hasLinear = false;
+    kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (isa<tile::LinearOp>(op)) {
+        hasLinear = true;
+        return WalkResult::skip();
+      }
+      auto isVector = [](Type type) { return isa<VectorType>(type); };
+      const bool isScalar = op == kernel || isa<arith::ArithDialect>(op->getDialect()) ||
+                            isa<scf::ForOp, scf::IfOp, scf::YieldOp, memref::DimOp, memref::LoadOp, func::ReturnOp>(op);
+      if (!isScalar || llvm::any_of(op->getResultTypes(), isVector)) {
+        other = op;
+      }
+      return WalkResult::advance();
+    });
+    if (hasLinear && other) {
+      remark::missed(kernel.getLoc(), remark::RemarkOpts::name("team").category("linear"))
+          << ("linear layers as loops of one warp, without matrix units: the kernel has " +
+              other->getName().getStringRef() + " as well")
+                 .str();
+    }
+    return hasLinear && !other;
+  }
+
   static LogicalResult lowerKernel(func::FuncOp kernel, const Target &target) {
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
@@ -33,7 +61,7 @@ struct ConvertLinearToVectorPass : kvc::impl::ConvertLinearToVectorPassBase<Conv
         ops.push_back(op);
       }
     });
-    if (ops.empty()) {
+    if (ops.empty() || (target.team && isLeftToTeams(kernel))) {
       return success();
     }
     for (Operation *op : ops) {

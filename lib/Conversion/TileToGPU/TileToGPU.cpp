@@ -1,4 +1,5 @@
 //===- TileToGPU.cpp - Kernels become the code of one lane ----------------===//
+#include "LinearTeam.h"
 #include "TeamEmitter.h"
 #include "VectorSpreader.h"
 
@@ -33,6 +34,11 @@ struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToG
     if (schedule && failed(TeamEmitter(context, schedule).run())) {
       return failure();
     }
+    // The pass before this one left linear layers to teams, or has lowered them.
+    const bool isLinear = kernel.walk([](tile::LinearOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    if (isLinear && failed(lowerLinearKernel(kernel, *target.team))) {
+      return failure();
+    }
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
       if (isa_and_nonnull<tile::TileDialect>(op->getDialect()) && !op->hasTrait<tile::LaneLevel>()) {
@@ -51,7 +57,7 @@ struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToG
     if (failed(context.finish())) {
       return failure();
     }
-    return schedule ? success() : spreadVectors(kernel, *target.team);
+    return schedule || isLinear ? success() : spreadVectors(kernel, *target.team);
   }
 };
 } // namespace

@@ -1,0 +1,395 @@
+//===- LinearTeam.cpp - Linear layers of a team on matrix units -----------===//
+//
+// A pass of rows x columns:
+//
+//   for each step of K that is this warp's        few rows: K is divided among warps, activations come from memory
+//     for each chunk of 64 values
+//       barrier, split activations, barrier       many rows: once for all warps, in staging memory
+//       products of codes, scaled
+//   sums to staging memory, barrier
+//   for each row and column                       neighbouring lanes have neighbouring columns
+//     the sum over warps, the element-wise part
+//
+//===----------------------------------------------------------------------===//
+#include "LinearTeam.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+constexpr StringLiteral atomName = "m16n8k16.bf16";
+
+/// From few rows to many; the last takes any number.
+constexpr LinearShape shapes[] = {
+    {1, 1, 1, 8, false},
+    {2, 1, 2, 4, false},
+    {8, 2, 4, 1, true},
+};
+constexpr bool useAllWarps() {
+  for (const LinearShape &shape : shapes) {
+    if (shape.rowWarps * shape.columnWarps * shape.innerWarps != linearWarps) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(useAllWarps());
+} // namespace
+
+LinearTeam::LinearTeam(tile::LinearOp op, LinearContext &context, int64_t terms)
+    : op(op), context(context), atom(context.atom), b(op.getLoc(), op), inner(op.getInner()), terms(terms) {
+  stepValues = segmentValues;
+  laneRun = 8;
+  hasOffset = false;
+  for (unsigned i = 0; i < op.getWeights().size(); ++i) {
+    weights.emplace_back(op, i, terms);
+    stepValues = std::max(stepValues, weights.back().blockValues);
+    laneRun = weights.back().decoder.runsOfEight ? laneRun : 4;
+    hasOffset |= weights.back().decoder.hasOffset;
+  }
+  constexpr int64_t chunk = 2 * segmentValues;
+  if (stepValues < chunk && inner % chunk == 0) {
+    stepValues = chunk;
+  }
+  chunkValues = std::min(stepValues, chunk);
+  steps = inner / stepValues;
+  tail = inner % stepValues;
+}
+
+void LinearTeam::forLoop(Value begin, Value end, Value by, llvm::function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(b, begin, end, by);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  body(loop.getInductionVar());
+}
+
+Value LinearTeam::view(int64_t offset, ArrayRef<int64_t> shape, Type element) {
+  auto space = cast<MemRefType>(context.staging.getType()).getMemorySpace();
+  auto type = MemRefType::get(shape, element, MemRefLayoutAttrInterface(), space);
+  useStaging(offset + type.getNumElements() * 4);
+  return memref::ViewOp::create(b, type, context.staging, index(offset), ValueRange{});
+}
+
+void LinearTeam::run() {
+  Value rows = arith::SubIOp::create(b, op.getRowEnd(), op.getRowBegin());
+  auto emitFrom = [&](auto &&self, size_t number) -> void {
+    const LinearShape &candidate = shapes[number];
+    if (number + 1 == std::size(shapes)) {
+      return emitShape(candidate);
+    }
+    Value few = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, rows, index(candidate.rows(atom)));
+    auto branch = scf::IfOp::create(b, few, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(branch.thenYield());
+    emitShape(candidate);
+    b.setInsertionPoint(branch.elseYield());
+    self(self, number + 1);
+  };
+  emitFrom(emitFrom, 0);
+  op.erase();
+}
+
+void LinearTeam::emitShape(const LinearShape &wanted) {
+  shape = wanted;
+  // The sums of several weights must fit the registers as well: fewer rows.
+  constexpr int64_t mostTiles = 8;
+  while (shape.rowTiles > 1 && shape.rowTiles * static_cast<int64_t>(weights.size()) > mostTiles) {
+    shape.rowTiles /= 2;
+  }
+  passRows = shape.rows(atom);
+  passColumns = shape.columns(atom);
+  columnWarp = rem(context.warp, shape.columnWarps);
+  rowWarp = rem(div(context.warp, shape.columnWarps), shape.rowWarps);
+  innerWarp = div(context.warp, shape.columnWarps * shape.rowWarps);
+
+  // Sums lie where the activations were. Padded, so that what a warp stores together falls on different banks.
+  const int64_t partialRows = shape.innerWarps * static_cast<int64_t>(weights.size()) * passRows;
+  partials = view(0, {partialRows, passColumns + 4}, b.getF32Type());
+  int64_t below = partialRows * (passColumns + 4) * 4;
+  if (shape.staged) {
+    int64_t words = terms * passRows * chunkValues / 2;
+    xMemory = view(0, {words}, b.getI32Type());
+    below = std::max(below, words * 4);
+  }
+  if (hasOffset) {
+    xSumMemory = view(below, {(shape.staged ? chunkValues : inner) / segmentValues, passRows}, b.getF32Type());
+  }
+  forLoop(op.getRowBegin(), op.getRowEnd(), index(passRows), [&](Value rowBlock) {
+    rowsLeft = min(arith::SubIOp::create(b, op.getRowEnd(), rowBlock), index(passRows));
+    Value lastRow = add(op.getRowEnd(), -1);
+    xRows.clear();
+    for (int64_t tile = 0; tile < shape.rowTiles && !shape.staged; ++tile) {
+      Value inPass = add(add(mul(rowWarp, shape.rowTiles * atom.n), context.group), tile * atom.n);
+      xRows.push_back(min(add(rowBlock, inPass), lastRow));
+    }
+    if (hasOffset && !shape.staged) {
+      emitXSums(rowBlock);
+    }
+    forLoop(op.getColumnBegin(), op.getColumnEnd(), index(passColumns),
+            [&](Value column) { emitPass(rowBlock, column); });
+  });
+}
+
+void LinearTeam::emitPass(Value rowBlock, Value column) {
+  Value first = add(add(column, mul(columnWarp, atom.m)), context.group);
+  weightRows.clear();
+  for (int64_t i : {0, 8}) {
+    // Columns past the end repeat the last one, and their sums are not used.
+    weightRows.push_back(min(add(first, i), index(op.getColumns() - 1)));
+  }
+  Words sums = emitSums(rowBlock, column);
+  if (shape.staged) {
+    gpu::BarrierOp::create(b);
+  }
+  const int64_t count = static_cast<int64_t>(weights.size());
+  Value warpRow = add(mul(rowWarp, shape.rowTiles * atom.n), mul(context.quad, 2));
+  Value warpColumn = add(mul(columnWarp, atom.m), context.group);
+  for (int64_t w = 0; w < count; ++w) {
+    Value set = add(mul(innerWarp, count * passRows), w * passRows);
+    for (int64_t tile = 0; tile < shape.rowTiles; ++tile) {
+      for (int64_t reg = 0; reg < 4; ++reg) {
+        Value row = add(add(set, warpRow), tile * atom.n + reg % 2);
+        memref::StoreOp::create(b, sums[(w * shape.rowTiles + tile) * 4 + reg], partials,
+                                ValueRange{row, add(warpColumn, reg / 2 * 8)});
+      }
+    }
+  }
+  gpu::BarrierOp::create(b);
+  emitEpilogue(rowBlock, column);
+  gpu::BarrierOp::create(b);
+}
+
+void LinearTeam::emitEpilogue(Value rowBlock, Value column) {
+  const int64_t count = static_cast<int64_t>(weights.size());
+  Value columnsLeft = arith::SubIOp::create(b, op.getColumnEnd(), column);
+  Value threads = index(linearWarps * context.facts.lanes);
+  forLoop(context.thread, mul(rowsLeft, passColumns), threads, [&](Value element) {
+    Value row = div(element, passColumns), inPass = rem(element, passColumns);
+    auto branch = scf::IfOp::create(b, isLess(inPass, columnsLeft), /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(branch.thenYield());
+    Block &body = op.getBody().front();
+    IRMapping map;
+    map.map(body.getArgument(0), add(rowBlock, row));
+    map.map(body.getArgument(1), add(column, inPass));
+    for (int64_t w = 0; w < count; ++w) {
+      Value sum;
+      for (int64_t part = 0; part < shape.innerWarps; ++part) {
+        Value at = add(row, (part * count + w) * passRows);
+        Value value = memref::LoadOp::create(b, partials, ValueRange{at, inPass});
+        sum = sum ? arith::AddFOp::create(b, sum, value).getResult() : value;
+      }
+      map.map(body.getArgument(static_cast<unsigned>(2 + w)), sum);
+    }
+    for (Operation &inside : body) {
+      b.clone(inside, map);
+    }
+  });
+}
+
+void LinearTeam::emitXSums(Value rowBlock) {
+  Value threads = index(linearWarps * context.facts.lanes), segments = index(inner / segmentValues);
+  forLoop(index(0), index(passRows), index(1), [&](Value row) {
+    forLoop(context.thread, segments, threads, [&](Value segment) {
+      // Rows past the end are read by lanes whose sums nobody uses.
+      auto exists = scf::IfOp::create(b, TypeRange{b.getF32Type()}, isLess(row, rowsLeft), /*withElseRegion=*/true);
+      {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(exists.thenBlock());
+        Value sum;
+        for (int64_t k = 0; k < segmentValues; k += 4) {
+          Value four = loadFour(op.getX(), add(rowBlock, row), mul(segment, segmentValues), {index(0), k}, allValues);
+          for (int64_t i = 0; i < 4; ++i) {
+            Value x = vector::ExtractOp::create(b, four, i);
+            sum = sum ? arith::AddFOp::create(b, sum, x).getResult() : x;
+          }
+        }
+        scf::YieldOp::create(b, sum);
+        b.setInsertionPointToStart(exists.elseBlock());
+        scf::YieldOp::create(b, number(0));
+      }
+      memref::StoreOp::create(b, exists.getResult(0), xSumMemory, ValueRange{segment, row});
+    });
+  });
+  gpu::BarrierOp::create(b);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+LinearTeam::Words LinearTeam::emitSums(Value rowBlock, Value column) {
+  Words sums(weights.size() * shape.rowTiles * 4, number(0));
+  auto step = [&](Value number, int64_t limit, Words before) -> Words {
+    const int64_t segmentsPerChunk = chunkValues / segmentValues;
+    for (int64_t chunk = 0; chunk * chunkValues < stepValues; ++chunk) {
+      if (!shape.staged) {
+        for (int64_t segment = chunk * segmentsPerChunk; segment < (chunk + 1) * segmentsPerChunk; ++segment) {
+          before = emitSegment(number, segment, limit, before);
+        }
+        continue;
+      }
+      gpu::BarrierOp::create(b);
+      stageX(rowBlock, number, chunk, limit);
+      gpu::BarrierOp::create(b);
+      // Warps whose rows do not exist only help to split.
+      Value used = isLess(mul(rowWarp, shape.rowTiles * atom.n), rowsLeft);
+      auto branch = scf::IfOp::create(b, ValueRange(before).getTypes(), used, /*withElseRegion=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.elseBlock());
+      scf::YieldOp::create(b, before);
+      b.setInsertionPointToStart(branch.thenBlock());
+      for (int64_t segment = chunk * segmentsPerChunk; segment < (chunk + 1) * segmentsPerChunk; ++segment) {
+        before = emitSegment(number, segment, limit, before);
+      }
+      scf::YieldOp::create(b, before);
+      before = branch.getResults();
+    }
+    return before;
+  };
+  if (steps) {
+    auto loop = scf::ForOp::create(b, innerWarp, index(steps), index(shape.innerWarps), sums);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    scf::YieldOp::create(b, step(loop.getInductionVar(), allValues, Words(loop.getRegionIterArgs())));
+    sums = loop.getResults();
+  }
+  if (tail) {
+    if (shape.innerWarps == 1) {
+      return step(index(steps), tail, sums);
+    }
+    Value mine = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, innerWarp, index(steps % shape.innerWarps));
+    auto branch = scf::IfOp::create(b, ValueRange(sums).getTypes(), mine, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, sums);
+    b.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(b, step(index(steps), tail, sums));
+    sums = branch.getResults();
+  }
+  return sums;
+}
+
+LinearTeam::Words LinearTeam::emitSegment(Value step, int64_t segment, int64_t limit, Words sums) {
+  SmallVector<SplitWords> x;
+  SmallVector<Value> xSums;
+  const int64_t inChunk = segment % (chunkValues / segmentValues);
+  for (int64_t tile = 0; tile < shape.rowTiles; ++tile) {
+    x.push_back(shape.staged ? loadStagedX(tile, inChunk) : loadX(xRows[tile], step, segment, limit));
+    if (hasOffset) {
+      Value at = shape.staged ? index(inChunk) : add(mul(step, stepValues / segmentValues), segment);
+      Value row = add(add(mul(rowWarp, shape.rowTiles * atom.n), mul(context.quad, 2)), tile * atom.n);
+      Value pair = vector::LoadOp::create(b, VectorType::get({2}, b.getF32Type()), xSumMemory, ValueRange{at, row},
+                                          /*nontemporal=*/false, llvm::MaybeAlign(8));
+      xSums.push_back(vector::ExtractOp::create(b, pair, 0));
+      xSums.push_back(vector::ExtractOp::create(b, pair, 1));
+    }
+  }
+  for (auto [w, weight] : llvm::enumerate(weights)) {
+    MutableArrayRef<Value> own = MutableArrayRef<Value>(sums).slice(w * shape.rowTiles * 4, shape.rowTiles * 4);
+    if (weight.isPlain) {
+      addPlain(weight, step, segment, limit, x, own);
+    } else {
+      addCodes(weight, step, segment, x, xSums, own);
+    }
+  }
+  return sums;
+}
+
+LinearTeam::Words LinearTeam::multiply(ArrayRef<Value> a, ArrayRef<Value> second, ArrayRef<Value> acc) {
+  SmallVector<Type> types(4, b.getF32Type());
+  auto mma = tile::LaneMmaOp::create(b, types, atom.name, a, second, acc);
+  return Words(mma.getResults());
+}
+
+void LinearTeam::addPlain(const LinearWeight &weight, Value step, int64_t segment, int64_t limit,
+                          ArrayRef<SplitWords> x, MutableArrayRef<Value> sums) {
+  SmallVector<SplitWords> a = loadPlain(weight, step, segment, limit);
+  for (auto [tile, words] : llvm::enumerate(x)) {
+    MutableArrayRef<Value> own = sums.slice(tile * 4, 4);
+    for (int64_t half : {0, 1}) {
+      // Small products first. Those of later terms are below the rounding of f32.
+      for (int64_t together = terms - 1; together >= 0; --together) {
+        for (int64_t term = 0; term <= std::min(together, weight.terms - 1); ++term) {
+          ArrayRef<Value> second = ArrayRef<Value>(words[together - term]).slice(2 * half, 2);
+          llvm::copy(multiply(a[half][term], second, own), own.begin());
+        }
+      }
+    }
+  }
+}
+
+void LinearTeam::addCodes(const LinearWeight &weight, Value step, int64_t segment, ArrayRef<SplitWords> x,
+                          ArrayRef<Value> xSums, MutableArrayRef<Value> sums) {
+  const int64_t first = segment * segmentValues;
+  Value block = add(mul(step, stepValues / weight.blockValues * weight.blockUnits),
+                    first / weight.blockValues * weight.blockUnits);
+  SmallVector<BlockAddress, 2> blocks;
+  for (Value row : weightRows) {
+    blocks.push_back({weight.memory, row, block, weight.alignment});
+  }
+  // One segment of two steps of the instruction, or two of one.
+  const int64_t perScale = weight.decoder.segmentValues, halves = perScale / atom.k;
+  for (int64_t part = 0; part < segmentValues / perScale; ++part) {
+    const int64_t number = (first % weight.blockValues) / perScale + part;
+    SmallVector<DecodedSegment, 2> factors;
+    for (const BlockAddress &address : blocks) {
+      factors.push_back(weight.decoder.emitScales(b, address, number));
+    }
+    SmallVector<Words, 2> a;
+    for (int64_t half = 0; half < halves; ++half) {
+      a.push_back(loadCodes(weight, blocks, number, laneValues(half, halves == 2)));
+    }
+    for (auto [tile, words] : llvm::enumerate(x)) {
+      Words product(4, this->number(0));
+      for (int64_t term = terms - 1; term >= 0; --term) {
+        for (int64_t half = 0; half < halves; ++half) {
+          product = multiply(a[half], ArrayRef<Value>(words[term]).slice(2 * (part + half), 2), product);
+        }
+      }
+      for (int64_t reg = 0; reg < 4; ++reg) {
+        Value &sum = sums[tile * 4 + reg];
+        const DecodedSegment &factor = factors[reg / 2];
+        sum = math::FmaOp::create(b, product[reg], factor.scale, sum);
+        if (factor.offset) {
+          sum = math::FmaOp::create(b, factor.offset, xSums[tile * 2 + reg % 2], sum);
+        }
+      }
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+LogicalResult kvc::lowerLinearKernel(func::FuncOp kernel, const TeamFacts &facts) {
+  ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &kernel.getBody().front());
+  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
+  LinearContext context{facts, *lookupMmaAtom(atomName), {}, {}, {}, {}, {}};
+  context.thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  context.warp = arith::DivUIOp::create(b, context.thread, index(facts.lanes));
+  Value lane = arith::RemUIOp::create(b, context.thread, index(facts.lanes));
+  // The table's instructions have lanes in groups of four: a group holds a row of A and a column of B.
+  context.group = arith::DivUIOp::create(b, lane, index(4));
+  context.quad = arith::RemUIOp::create(b, lane, index(4));
+  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  auto type = MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), MemRefLayoutAttrInterface(), space);
+  context.staging = gpu::DynamicSharedMemoryOp::create(b, type);
+
+  constexpr int64_t exactTerms = 3;
+  SmallVector<tile::LinearOp> ops;
+  kernel.walk([&](tile::LinearOp op) { ops.push_back(op); });
+  for (tile::LinearOp op : ops) {
+    LinearTeam(op, context, exactTerms).run();
+  }
+  if (context.stagingBytes > facts.stagingBytes) {
+    return kernel.emitOpError() << "expects linear layers of at most " << facts.stagingBytes
+                                << " bytes of staging memory, but got " << context.stagingBytes;
+  }
+  kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(linearWarps * facts.lanes));
+  kernel->setAttr(tile::TileDialect::stagingAttr, b.getI64IntegerAttr(context.stagingBytes));
+  return success();
+}
