@@ -11,8 +11,8 @@ operation. A code flips where a value lies at a boundary; whatever follows sees 
 
 All of it is float32. The query at position i sees what a decode step sees: slots below sealed(i) quantised, the others
 exact.
-    int8, int4: K and V in groups of 32 channels of a token; sealed(i) = i + 1
-    kivi-int4, -int2: K in groups of 32 tokens of a channel, V in groups of 32 channels of a token;
+    int8 to int2: K and V in groups of 32 channels of a token; sealed(i) = i + 1
+    kivi-int4 to -int2: K in groups of 32 tokens of a channel, V in groups of 32 channels of a token;
     sealed(i) = 32 floor(max(i + 1 - 128, 0) / 32)
     zero = f16(min), scale = f16((max - min) / (2^bits - 1)), code = round half to even((x - zero) / scale), clamped.
 """
@@ -26,7 +26,8 @@ from gguf.quants import dequantize
 HERE = Path(__file__).resolve().parent
 GROUP, RESIDUAL, WINDOW, ERROR = 32, 128, 2048, 1e-7
 # name: (bits of a code, axis of K's groups: 1 = tokens, 2 = channels)
-FORMATS = {"f32": None, "int8": (8, 2), "int4": (4, 2), "kivi-int4": (4, 1), "kivi-int2": (2, 1)}
+FORMATS = {"f32": None, "int8": (8, 2), "int4": (4, 2), "kivi-int4": (4, 1), "kivi-int2": (2, 1),
+           "kivi-int3": (3, 1), "int3": (3, 2), "int2": (2, 2)}
 PREFIXES = ("f32", "kivi-int4", "kivi-int2")
 STARTS, TEXTS, TEXT = ("f32", "int8", "int4"), 512, 3
 
