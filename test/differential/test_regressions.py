@@ -34,10 +34,11 @@ CASES = [
     "dim=112,gqa=8,shape=long,seed=1",
     # Pages of a size that no table names.
     "page=48,k=int4,v=int2,shape=ragged,seed=1",
-    "page=48,k=int4/channel,v=int4,group=16,residual=32,shape=chunks,seed=1",
+    "page=48,k=int4/channel,v=int4,group=16,residual=32,shape=long,seed=1",
     # Units of three bytes.
     "k=int3,v=int3,shape=ragged,seed=1",
-    "k=int3/channel,v=int3,residual=100/f32,shape=chunks,seed=1",
+    "k=int3/channel,v=int3,residual=100/f32,shape=long,seed=1",
+    "v=int3/channel,shape=ragged,seed=1",
     "k=int3/symmetric/f32,v=int3,group=8,page=5,op=fork,shape=ragged,seed=1",
 ]
 
