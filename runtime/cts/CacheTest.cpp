@@ -230,7 +230,7 @@ TEST_P(Caches, AFailureHalfWayMarksOnlyItsSequences) {
   Cache c = cache(0, 2, 100);
   append("append", c, {0, 1}, {3, 3});
   BatchHandle batch = c.next({0}, {0});
-  expectError(KVC_INTERNAL, "has length -7",
+  expectError(KVC_OUT_OF_RANGE, "expects lengths of at least 0, but got -7",
               [&] { module->call("broken", {Argument::cache(c.get()), Argument::batch(batch.get())}); });
   expectError(KVC_INVALID_ARGUMENT, "free it first", [&] { append("append", c, {0}, {1}); });
   expectError(KVC_INVALID_ARGUMENT, "free it first", [&] { c.fork(0, 1); });

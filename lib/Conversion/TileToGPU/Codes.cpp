@@ -21,7 +21,7 @@ std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operat
   const CacheMemory &cache = emitter.context.cache(op.getCache());
   const PlaneLayout &plane = cache.layout.plane(op.getPlane());
   const FormatAttr format = plane.format;
-  const int64_t team = emitter.warps * emitter.facts.lanes;
+  const int64_t team = emitter.schedule.getWarps() * emitter.facts.lanes;
   if (!format.isInteger() || !format.getScale().isF16() || plane.channels % chunkChannels ||
       (op.getPlane() == Plane::K && cache.type.getRope())) {
     return std::nullopt;
