@@ -641,6 +641,7 @@ private:
       pending.noteAppend(cache, batch);
       return {};
     case fb::ReserveMode::rewrite:
+      pending.noteRewrite(cache);
       return cache.reserveRewriteLocked(batch);
     case fb::ReserveMode::lengths: {
       size_t index = size_t(reserve.lengths());

@@ -21,7 +21,10 @@ public:
   explicit PendingWork(Device &device) : device(device) {}
 
   /// A kernel that has this cache as an operand was launched.
-  void addKernelOf(const Cache &cache) { busy.insert(&cache); }
+  void addKernelOf(const Cache &cache) {
+    busy.insert(&cache);
+    rewritten.erase(&cache);
+  }
 
   /// Before the host touches a cache.
   Status waitFor(const Cache &cache) {
@@ -34,9 +37,15 @@ public:
     return device.synchronize();
   }
 
-  /// The next kernels append the rows of `batch`, for which there is room.
+  /// The next kernel may change any slot.
+  void noteRewrite(const Cache &cache) { rewritten.insert(&cache); }
+
+  /// The next kernel appends the rows of `batch`, for which there is room. Where it may change any slot as well, as
+  /// that of a ring, the lengths are its own business.
   void noteAppend(const Cache &cache, const Batch &batch) {
-    appended[&cache] = {&batch, cache.maxLengthAfterAppendLocked(batch)};
+    if (!rewritten.contains(&cache)) {
+      appended[&cache] = {&batch, cache.maxLengthAfterAppendLocked(batch)};
+    }
   }
 
   /// The largest length of the tables of a batch. After an append it is known before the kernels have run, so that the
@@ -57,7 +66,9 @@ private:
 
   Device &device;
   std::unordered_set<const Cache *> busy;
-  /// Of caches whose last reservation was for an append.
+  /// Caches with a reservation for a kernel that is not launched yet.
+  std::unordered_set<const Cache *> rewritten;
+  /// Of caches whose last reservation was for an append alone.
   std::unordered_map<const Cache *, Appended> appended;
 };
 

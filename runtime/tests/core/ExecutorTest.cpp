@@ -110,6 +110,12 @@ protected:
     argument.batch = std::move(batch);
     return argument;
   }
+  static Argument of(int64_t integer) {
+    Argument argument;
+    argument.kind = Argument::Kind::integer;
+    argument.integer = integer;
+    return argument;
+  }
   /// Rows of ones.
   Argument rows(int64_t count) {
     ones.assign(size_t(count) * 4, 1.0f);
@@ -158,15 +164,18 @@ TEST_F(Executor, LengthsAfterAnAppendAreKnown) {
 TEST_F(Executor, WaitsBeforeTheHostReadsLengths) {
   std::shared_ptr<Cache> c = cache();
   call("append", {of(c), of(batch({9, 3})), rows(12)});
-  Argument slots;
-  slots.kind = Argument::Kind::integer;
-  slots.integer = 4;
   // The release behind the kernel gives back what it cut off.
-  call("keep", {of(c), of(batch({1, 1})), slots});
+  call("keep", {of(c), of(batch({1, 1})), of(4)});
   EXPECT_EQ(device->waits, 2);
   EXPECT_EQ(*c->length(0, 0), 4);
   EXPECT_EQ(*c->length(1, 0), 3);
   EXPECT_EQ(c->statistics().pagesUsed, 2);
+}
+
+TEST_F(Executor, LengthsAreNotGuessedWhereSlotsAreReplaced) {
+  std::shared_ptr<Cache> c = cache();
+  auto results = call("replace", {of(c), of(batch({9, 3})), rows(12), of(4)});
+  EXPECT_EQ(results[1].integer, 4);
 }
 
 TEST_F(Executor, ClonesStayAsTheyWere) {

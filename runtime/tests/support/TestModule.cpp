@@ -333,6 +333,27 @@ void addAppendSum(PlanT &plan) {
   b.finish(plan);
 }
 
+// replace(cache, batch, rows, slots: i64) -> (cache, its longest table): appends and cuts, as what writes a ring does
+void addReplace(PlanT &plan) {
+  Builder b("replace");
+  uint32_t cache = b.cache(0), batch = b.batch();
+  uint32_t rows = b.tensor(TensorSource::argument, f32, {b.dynamic(b.node(ExprOp::rows, batch)), b.fixed(4)});
+  uint32_t slots = b.scalar(DType::i64);
+  int32_t entries = b.node(ExprOp::entries, batch);
+  uint32_t longest = b.scalar(DType::i64, b.node(ExprOp::max_length, cache, batch));
+  b.argument("cache", cache);
+  b.argument("batch", batch);
+  b.argument("rows", rows);
+  b.argument("slots", slots);
+  b.reserve(cache, batch, ReserveMode::rewrite);
+  b.reserve(cache, batch, ReserveMode::append);
+  b.dispatch(appendPlain, {cache, batch, rows}, entries);
+  b.dispatch(keepPlain, {cache, batch, slots}, entries);
+  b.result(cache);
+  b.result(longest);
+  b.finish(plan);
+}
+
 // keep_old(cache, batch, rows) -> (the cache with rows, the cache as it was, longest after, longest before)
 void addKeepOld(PlanT &plan) {
   Builder b("keep_old");
@@ -453,6 +474,7 @@ fb::ModuleT testModule() {
   }
   addLayers(*plan);
   addAppendSum(*plan);
+  addReplace(*plan);
   addKeepOld(*plan);
   addFork(*plan);
   addBroken(*plan);
