@@ -1,4 +1,4 @@
-//===- Schedule.h - Tile sizes of attention kernels -------------*- C++ -*-===//
+//===- Schedule.h - Tile sizes of kernels -----------------------*- C++ -*-===//
 #ifndef KVC_TARGET_SCHEDULE_H
 #define KVC_TARGET_SCHEDULE_H
 
@@ -27,6 +27,9 @@ tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *tar
 /// Query heads of a KV head that one work item attends with: the group, or a divisor of it where that many rows do not
 /// fit a team.
 int64_t chooseHeads(const AttentionShape &shape, const Target *target);
+
+/// Tiles of 16 columns of a linear layer that a team takes together when rows are few: 1, 2 or 4.
+int64_t chooseLinearTiles(int64_t columns, const TeamFacts &facts);
 
 } // namespace kvc
 

@@ -2,7 +2,7 @@
 #include "../KVCacheToTile/KernelBuilder.h"
 #include "Groups.h"
 
-#include "kvc/Target/Target.h"
+#include "kvc/Target/Schedule.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -14,13 +14,16 @@ namespace {
 /// A work item is a block of rows, whose activations stay in a core's cache, and of columns.
 constexpr int64_t itemRows = 128;
 /// Columns of an item. Cores: enough to be worth an item, few enough that every core gets several. Teams: with few rows
-/// the columns of one matrix instruction, so that many teams read weights at once; with more rows up to four times as
-/// many, which share the activations.
+/// as the schedule says, so that many teams read weights at once; with more rows up to four tiles, which share the
+/// activations.
 Value itemColumns(ImplicitLocOpBuilder &b, const Target *target, int64_t columns, Value rows) {
   if (target && target->team) {
     constexpr int64_t tile = 16, tileRows = 8, most = 4;
     Value tiles = b.createOrFold<arith::CeilDivUIOp>(rows, createIndex(b, tileRows));
-    tiles = arith::MinUIOp::create(b, arith::MaxUIOp::create(b, tiles, createIndex(b, 1)), createIndex(b, most));
+    // 1, 2, 4, 4, ...
+    tiles = createAdd(b, tiles, arith::DivUIOp::create(b, tiles, createIndex(b, 3)));
+    Value least = createIndex(b, chooseLinearTiles(columns, *target->team));
+    tiles = arith::MinUIOp::create(b, arith::MaxUIOp::create(b, tiles, least), createIndex(b, most));
     return createMul(b, tiles, createIndex(b, tile));
   }
   constexpr int64_t least = 32, most = 256, items = 48;

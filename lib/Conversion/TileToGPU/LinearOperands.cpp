@@ -61,27 +61,31 @@ Value LinearTeam::loadFour(Value memory, Value row, Value base, const LaneValues
 
 LinearTeam::SplitWords LinearTeam::split(Value low, Value high, int64_t terms) {
   // Cut after eight bits of mantissa: what is left is exact, and the third part has no more than eight bits.
-  auto bits = VectorType::get({4}, b.getI32Type()), numbers = VectorType::get({4}, b.getF32Type());
-  auto halves = VectorType::get({8}, b.getBF16Type());
+  auto pair = VectorType::get({2}, b.getBF16Type());
+  auto toBytes = [&](Value x) {
+    Value one = vector::FromElementsOp::create(b, VectorType::get({1}, b.getF32Type()), x);
+    return vector::BitCastOp::create(b, VectorType::get({4}, b.getI8Type()), one).getResult();
+  };
+  Value mask = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(-1U << 16)));
   SplitWords words(terms);
   for (Value four : {low, high}) {
-    for (int64_t term = 0; term < terms; ++term) {
+    for (int64_t i : {0, 2}) {
       if (terms == 1) {
-        Value rounded = arith::TruncFOp::create(b, VectorType::get({4}, b.getBF16Type()), four);
-        for (int64_t i : {0, 2}) {
-          words[0].push_back(vector::ExtractStridedSliceOp::create(b, rounded, i, 2, 1));
-        }
+        Value two = vector::ExtractStridedSliceOp::create(b, four, i, 2, 1);
+        words[0].push_back(arith::TruncFOp::create(b, pair, two));
         continue;
       }
-      Value raw = vector::BitCastOp::create(b, halves, four);
-      for (int64_t i : {0, 4}) {
-        words[term].push_back(vector::ShuffleOp::create(b, raw, raw, ArrayRef<int64_t>{i + 1, i + 3}));
-      }
-      if (term + 1 < terms) {
-        Value mask = arith::ConstantOp::create(
-            b, SplatElementsAttr::get(bits, b.getI32IntegerAttr(static_cast<int32_t>(-1u << 16))));
-        Value head = arith::AndIOp::create(b, arith::BitcastOp::create(b, bits, four), mask);
-        four = arith::SubFOp::create(b, four, arith::BitcastOp::create(b, numbers, head));
+      Value left[2] = {vector::ExtractOp::create(b, four, i), vector::ExtractOp::create(b, four, i + 1)};
+      for (int64_t term = 0; term < terms; ++term) {
+        // The upper halves of both.
+        Value upper = vector::ShuffleOp::create(b, toBytes(left[0]), toBytes(left[1]), ArrayRef<int64_t>{2, 3, 6, 7});
+        words[term].push_back(vector::BitCastOp::create(b, pair, upper));
+        for (Value &x : left) {
+          if (term + 1 < terms) {
+            Value head = arith::AndIOp::create(b, arith::BitcastOp::create(b, b.getI32Type(), x), mask);
+            x = arith::SubFOp::create(b, x, arith::BitcastOp::create(b, b.getF32Type(), head));
+          }
+        }
       }
     }
   }
@@ -193,12 +197,12 @@ LinearWeight::LinearWeight(tile::LinearOp op, unsigned number, int64_t maxTerms)
   terms = std::min<int64_t>(maxTerms, isF32 ? 3 : decoder.encoding == "f16" ? 2 : 1);
 }
 
-SmallVector<LinearTeam::SplitWords> LinearTeam::loadPlain(const LinearWeight &weight, Value step, int64_t segment,
-                                                          int64_t limit) {
+SmallVector<LinearTeam::SplitWords> LinearTeam::loadPlain(const LinearWeight &weight, ArrayRef<Value> rows, Value step,
+                                                          int64_t segment, int64_t limit) {
   Value base = add(mul(step, stepValues), segment * segmentValues);
   int64_t left = leftOf(limit, segment, segmentValues);
   SmallVector<SplitWords, 2> columns;
-  for (Value row : weightRows) {
+  for (Value row : rows) {
     SmallVector<Value, 2> fours;
     for (int64_t half : {0, 1}) {
       Value four = loadFour(weight.memory, row, base, laneValues(half), left);

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "LinearTeam.h"
 
+#include "kvc/Target/Schedule.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -20,22 +21,18 @@ using namespace kvc;
 
 namespace {
 constexpr StringLiteral atomName = "m16n8k16.bf16";
+/// Of a module: "exact" (as if it were not there) or "fast", activations rounded to bf16.
+constexpr StringLiteral accuracyAttr = "tile.linear_accuracy";
 
-/// From few rows to many; the last takes any number.
-constexpr LinearShape shapes[] = {
-    {1, 1, 1, 8, false},
-    {2, 1, 2, 4, false},
-    {8, 2, 4, 1, true},
-};
-constexpr bool useAllWarps() {
-  for (const LinearShape &shape : shapes) {
-    if (shape.rowWarps * shape.columnWarps * shape.innerWarps != linearWarps) {
-      return false;
-    }
-  }
-  return true;
+/// From few rows to many; the last takes any number. With few rows a warp cuts its own activations: for two tiles of
+/// columns where an item has them.
+SmallVector<LinearShape> shapesFor(int64_t itemTiles) {
+  auto few = [](int64_t rowTiles, int64_t tiles) {
+    const int64_t columnTiles = std::min<int64_t>(tiles, 2), columnWarps = tiles / columnTiles;
+    return LinearShape{rowTiles, 1, columnTiles, columnWarps, linearWarps / columnWarps, false};
+  };
+  return {few(1, itemTiles), few(2, std::max<int64_t>(itemTiles, 2)), {8, 2, 1, 4, 1, true}};
 }
-static_assert(useAllWarps());
 } // namespace
 
 LinearTeam::LinearTeam(tile::LinearOp op, LinearContext &context, int64_t terms)
@@ -74,9 +71,10 @@ Value LinearTeam::view(int64_t offset, ArrayRef<int64_t> shape, Type element) {
 
 void LinearTeam::run() {
   Value rows = arith::SubIOp::create(b, op.getRowEnd(), op.getRowBegin());
+  SmallVector<LinearShape> shapes = shapesFor(chooseLinearTiles(op.getColumns(), context.facts));
   auto emitFrom = [&](auto &&self, size_t number) -> void {
     const LinearShape &candidate = shapes[number];
-    if (number + 1 == std::size(shapes)) {
+    if (number + 1 == shapes.size()) {
       return emitShape(candidate);
     }
     Value few = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, rows, index(candidate.rows(atom)));
@@ -133,9 +131,11 @@ void LinearTeam::emitShape(const LinearShape &wanted) {
 }
 
 void LinearTeam::emitPass(Value rowBlock, Value column) {
-  Value first = add(add(column, mul(columnWarp, atom.m)), context.group);
+  const int64_t tiles = shape.columnTiles, count = static_cast<int64_t>(weights.size());
+  Value warpColumn = add(mul(columnWarp, tiles * atom.m), context.group);
+  Value first = add(column, warpColumn);
   weightRows.clear();
-  for (int64_t i : {0, 8}) {
+  for (int64_t i = 0; i < tiles * atom.m; i += 8) {
     // Columns past the end repeat the last one, and their sums are not used.
     weightRows.push_back(min(add(first, i), index(op.getColumns() - 1)));
   }
@@ -143,18 +143,13 @@ void LinearTeam::emitPass(Value rowBlock, Value column) {
   if (shape.staged) {
     gpu::BarrierOp::create(b);
   }
-  const int64_t count = static_cast<int64_t>(weights.size());
   Value warpRow = add(mul(rowWarp, shape.rowTiles * atom.n), mul(context.quad, 2));
-  Value warpColumn = add(mul(columnWarp, atom.m), context.group);
-  for (int64_t w = 0; w < count; ++w) {
-    Value set = add(mul(innerWarp, count * passRows), w * passRows);
-    for (int64_t tile = 0; tile < shape.rowTiles; ++tile) {
-      for (int64_t reg = 0; reg < 4; ++reg) {
-        Value row = add(add(set, warpRow), tile * atom.n + reg % 2);
-        memref::StoreOp::create(b, sums[(w * shape.rowTiles + tile) * 4 + reg], partials,
-                                ValueRange{row, add(warpColumn, reg / 2 * 8)});
-      }
-    }
+  for (auto [number, sum] : llvm::enumerate(sums)) {
+    const int64_t reg = static_cast<int64_t>(number) % 4, place = static_cast<int64_t>(number) / 4;
+    const int64_t rowTile = place % shape.rowTiles, tile = place / shape.rowTiles % tiles,
+                  w = place / shape.rowTiles / tiles;
+    Value row = add(add(mul(innerWarp, count * passRows), warpRow), w * passRows + rowTile * atom.n + reg % 2);
+    memref::StoreOp::create(b, sum, partials, ValueRange{row, add(warpColumn, tile * atom.m + reg / 2 * 8)});
   }
   gpu::BarrierOp::create(b);
   emitEpilogue(rowBlock, column);
@@ -221,7 +216,7 @@ void LinearTeam::emitXSums(Value rowBlock) {
 //===----------------------------------------------------------------------===//
 
 LinearTeam::Words LinearTeam::emitSums(Value rowBlock, Value column) {
-  Words sums(weights.size() * shape.rowTiles * 4, number(0));
+  Words sums(weights.size() * shape.columnTiles * shape.rowTiles * 4, number(0));
   auto step = [&](Value number, int64_t limit, Words before) -> Words {
     const int64_t segmentsPerChunk = chunkValues / segmentValues;
     for (int64_t chunk = 0; chunk * chunkValues < stepValues; ++chunk) {
@@ -287,12 +282,17 @@ LinearTeam::Words LinearTeam::emitSegment(Value step, int64_t segment, int64_t l
       xSums.push_back(vector::ExtractOp::create(b, pair, 1));
     }
   }
-  for (auto [w, weight] : llvm::enumerate(weights)) {
-    MutableArrayRef<Value> own = MutableArrayRef<Value>(sums).slice(w * shape.rowTiles * 4, shape.rowTiles * 4);
-    if (weight.isPlain) {
-      addPlain(weight, step, segment, limit, x, own);
-    } else {
-      addCodes(weight, step, segment, x, xSums, own);
+  MutableArrayRef<Value> left = sums;
+  for (const LinearWeight &weight : weights) {
+    for (int64_t tile = 0; tile < shape.columnTiles; ++tile) {
+      ArrayRef<Value> rows = ArrayRef<Value>(weightRows).slice(2 * tile, 2);
+      MutableArrayRef<Value> own = left.take_front(shape.rowTiles * 4);
+      left = left.drop_front(own.size());
+      if (weight.isPlain) {
+        addPlain(weight, rows, step, segment, limit, x, own);
+      } else {
+        addCodes(weight, rows, step, segment, x, xSums, own);
+      }
     }
   }
   return sums;
@@ -304,9 +304,9 @@ LinearTeam::Words LinearTeam::multiply(ArrayRef<Value> a, ArrayRef<Value> second
   return Words(mma.getResults());
 }
 
-void LinearTeam::addPlain(const LinearWeight &weight, Value step, int64_t segment, int64_t limit,
+void LinearTeam::addPlain(const LinearWeight &weight, ArrayRef<Value> rows, Value step, int64_t segment, int64_t limit,
                           ArrayRef<SplitWords> x, MutableArrayRef<Value> sums) {
-  SmallVector<SplitWords> a = loadPlain(weight, step, segment, limit);
+  SmallVector<SplitWords> a = loadPlain(weight, rows, step, segment, limit);
   for (auto [tile, words] : llvm::enumerate(x)) {
     MutableArrayRef<Value> own = sums.slice(tile * 4, 4);
     for (int64_t half : {0, 1}) {
@@ -321,13 +321,13 @@ void LinearTeam::addPlain(const LinearWeight &weight, Value step, int64_t segmen
   }
 }
 
-void LinearTeam::addCodes(const LinearWeight &weight, Value step, int64_t segment, ArrayRef<SplitWords> x,
-                          ArrayRef<Value> xSums, MutableArrayRef<Value> sums) {
+void LinearTeam::addCodes(const LinearWeight &weight, ArrayRef<Value> rows, Value step, int64_t segment,
+                          ArrayRef<SplitWords> x, ArrayRef<Value> xSums, MutableArrayRef<Value> sums) {
   const int64_t first = segment * segmentValues;
   Value block = add(mul(step, stepValues / weight.blockValues * weight.blockUnits),
                     first / weight.blockValues * weight.blockUnits);
   SmallVector<BlockAddress, 2> blocks;
-  for (Value row : weightRows) {
+  for (Value row : rows) {
     blocks.push_back({weight.memory, row, block, weight.alignment});
   }
   // One segment of two steps of the instruction, or two of one.
@@ -379,11 +379,17 @@ LogicalResult kvc::lowerLinearKernel(func::FuncOp kernel, const TeamFacts &facts
   auto type = MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), MemRefLayoutAttrInterface(), space);
   context.staging = gpu::DynamicSharedMemoryOp::create(b, type);
 
-  constexpr int64_t exactTerms = 3;
+  constexpr int64_t exactTerms = 3, fastTerms = 1;
+  auto accuracy = kernel->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(accuracyAttr);
+  if (accuracy && accuracy != "exact" && accuracy != "fast") {
+    return kernel->getParentOfType<ModuleOp>().emitError()
+           << "expects " << accuracyAttr << " to be \"exact\" or \"fast\", but got " << accuracy;
+  }
+  const int64_t terms = accuracy && accuracy == "fast" ? fastTerms : exactTerms;
   SmallVector<tile::LinearOp> ops;
   kernel.walk([&](tile::LinearOp op) { ops.push_back(op); });
   for (tile::LinearOp op : ops) {
-    LinearTeam(op, context, exactTerms).run();
+    LinearTeam(op, context, terms).run();
   }
   if (context.stagingBytes > facts.stagingBytes) {
     return kernel.emitOpError() << "expects linear layers of at most " << facts.stagingBytes

@@ -31,15 +31,15 @@ constexpr int64_t segmentValues = 32;
 /// A limit for values that all exist.
 constexpr int64_t allValues = INT64_MAX;
 
-/// How a team takes a pass of rows x columns: warps along rows, columns and K, and how many instructions' columns of
-/// activations a warp has.
+/// How a team takes a pass of rows x columns: warps along rows, columns and K, and how many instructions' worth of rows
+/// of activations and columns of weights a warp has.
 struct LinearShape {
-  int64_t rowTiles, rowWarps, columnWarps, innerWarps;
+  int64_t rowTiles, rowWarps, columnTiles, columnWarps, innerWarps;
   /// Activations are split once for all warps, in staging memory.
   bool staged;
 
   int64_t rows(const MmaAtom &atom) const { return rowTiles * rowWarps * atom.n; }
-  int64_t columns(const MmaAtom &atom) const { return columnWarps * atom.m; }
+  int64_t columns(const MmaAtom &atom) const { return columnTiles * columnWarps * atom.m; }
 };
 
 /// One weight of a layer, as lanes read it.
@@ -81,14 +81,15 @@ private:
   //===-- LinearTeam.cpp ----------------------------------------------------===//
   void emitShape(const LinearShape &shape);
   void emitPass(mlir::Value rowBlock, mlir::Value column);
-  /// Sums of this warp: [weight][row tile][register].
+  /// Sums of this warp: [weight][column tile][row tile][register].
   Words emitSums(mlir::Value rowBlock, mlir::Value column);
   /// Segment `segment` of a step whose values from `limit` on do not exist.
   Words emitSegment(mlir::Value step, int64_t segment, int64_t limit, Words sums);
-  void addPlain(const LinearWeight &weight, mlir::Value step, int64_t segment, int64_t limit,
-                llvm::ArrayRef<SplitWords> x, llvm::MutableArrayRef<mlir::Value> sums);
-  void addCodes(const LinearWeight &weight, mlir::Value step, int64_t segment, llvm::ArrayRef<SplitWords> x,
-                llvm::ArrayRef<mlir::Value> xSums, llvm::MutableArrayRef<mlir::Value> sums);
+  void addPlain(const LinearWeight &weight, llvm::ArrayRef<mlir::Value> rows, mlir::Value step, int64_t segment,
+                int64_t limit, llvm::ArrayRef<SplitWords> x, llvm::MutableArrayRef<mlir::Value> sums);
+  void addCodes(const LinearWeight &weight, llvm::ArrayRef<mlir::Value> rows, mlir::Value step, int64_t segment,
+                llvm::ArrayRef<SplitWords> x, llvm::ArrayRef<mlir::Value> xSums,
+                llvm::MutableArrayRef<mlir::Value> sums);
   void emitEpilogue(mlir::Value rowBlock, mlir::Value column);
   void emitXSums(mlir::Value rowBlock);
   Words multiply(llvm::ArrayRef<mlir::Value> a, llvm::ArrayRef<mlir::Value> b, llvm::ArrayRef<mlir::Value> acc);
@@ -104,7 +105,8 @@ private:
   void stageX(mlir::Value rowBlock, mlir::Value step, int64_t chunk, int64_t limit);
   SplitWords loadStagedX(int64_t rowTile, int64_t segment);
   /// Words of the two columns of a lane, in the order of the instruction's operand: four for each half and term.
-  llvm::SmallVector<SplitWords> loadPlain(const LinearWeight &weight, mlir::Value step, int64_t segment, int64_t limit);
+  llvm::SmallVector<SplitWords> loadPlain(const LinearWeight &weight, llvm::ArrayRef<mlir::Value> rows,
+                                          mlir::Value step, int64_t segment, int64_t limit);
   /// The same for codes, one half.
   Words loadCodes(const LinearWeight &weight, llvm::ArrayRef<BlockAddress> blocks, int64_t segment,
                   const LaneValues &values);
@@ -141,7 +143,7 @@ private:
   mlir::Value rowsLeft; ///< of the pass
   mlir::Value rowWarp, columnWarp, innerWarp;
   llvm::SmallVector<mlir::Value> xRows;      ///< of row tiles, of this lane
-  llvm::SmallVector<mlir::Value> weightRows; ///< of this lane's two columns
+  llvm::SmallVector<mlir::Value> weightRows; ///< of column tiles, two of this lane in each
   mlir::Value partials, xSumMemory, xMemory;
 };
 

@@ -82,3 +82,10 @@ tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target
   return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, /*warps=*/1, /*stages=*/1,
                                  /*producers=*/0);
 }
+
+int64_t kvc::chooseLinearTiles(int64_t columns, const TeamFacts &facts) {
+  // Every processor shall get two teams: weights are read as fast as memory gives them.
+  constexpr int64_t tile = 16, perProcessor = 2;
+  const int64_t tiles = columns / tile / (perProcessor * facts.processors);
+  return tiles >= 4 ? 4 : tiles >= 2 ? 2 : 1;
+}

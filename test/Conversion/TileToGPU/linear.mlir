@@ -11,9 +11,9 @@ module attributes {tile.target = "sm_80"} {
   // CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c8 iter_args({{.*}}) -> (f32, f32, f32, f32)
   // Four values cut three times.
   // CHECK: vector.load %{{.*}} {alignment = 16 : i64} : memref<?x64xf32>, vector<4xf32>
-  // CHECK: vector.shuffle %{{.*}} [1, 3] : vector<8xbf16>, vector<8xbf16>
-  // CHECK: arith.andi %{{.*}} : vector<4xi32>
-  // CHECK: arith.subf %{{.*}} : vector<4xf32>
+  // CHECK: vector.shuffle %{{.*}} [2, 3, 6, 7] : vector<4xi8>, vector<4xi8>
+  // CHECK: arith.andi %{{.*}} : i32
+  // CHECK: arith.subf %{{.*}} : f32
   // A block begins at an even byte: a word of codes is two loads.
   // CHECK: vector.load %{{.*}} {alignment = 2 : i64} : memref<77x68xi8>, vector<2xi8>
   // CHECK: math.fma %{{.*}} : vector<2xbf16>
@@ -70,6 +70,27 @@ module attributes {tile.target = "sm_80"} {
     %c0 = arith.constant 0 : index
     %c16 = arith.constant 16 : index
     tile.decode_row %w[%c0] to %e encoding "q8_0" : memref<16x34xi8>, memref<32xf32>
+    tile.linear %x, %w rows %c0 to %rows columns %c0 to %c16 encodings ["q8_0"] : memref<?x32xf32>, memref<16x34xi8> {
+    ^bb0(%row: index, %column: index, %a: f32):
+      memref.store %a, %y[%row, %column] : memref<?x16xf32>
+    }
+    return
+  }
+}
+
+// -----
+
+module attributes {tile.target = "sm_80", tile.linear_accuracy = "fast"} {
+  // Activations are rounded: one product for each step of the instruction.
+  // CHECK-LABEL: func.func @fast
+  // CHECK: scf.for
+  // CHECK: arith.truncf %{{.*}} : vector<2xf32> to vector<2xbf16>
+  // CHECK-COUNT-2: tile.lane_mma "m16n8k16.bf16"
+  // CHECK-NOT: tile.lane_mma
+  // CHECK: gpu.barrier
+  func.func @fast(%x: memref<?x32xf32>, %w: memref<16x34xi8>, %y: memref<?x16xf32>, %rows: index, %item: index) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
     tile.linear %x, %w rows %c0 to %rows columns %c0 to %c16 encodings ["q8_0"] : memref<?x32xf32>, memref<16x34xi8> {
     ^bb0(%row: index, %column: index, %a: f32):
       memref.store %a, %y[%row, %column] : memref<?x16xf32>
