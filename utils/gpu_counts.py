@@ -216,18 +216,28 @@ def measure(build, folder, case, keys):
         np.save(folder / f"{i}.npy", array)
     report = folder / "report"
     report.unlink(missing_ok=True)
-    run([build / "bin/kvc-run", "module", folder / "f.mlir", "--function", "f", "--inputs",
+    # One compiler makes what runs and what is counted: nothing comes from an older one's cache.
+    compiler = [build / "bin/kvc-compile", folder / "f.mlir", f"--target={case.target}", "--no-cache"]
+    run(compiler + ["-o", folder / "f.kvca"])
+    run(compiler + ["--emit=ptx", "-o", folder / "f.ptx"])
+    run([build / "bin/kvc-run", "module", folder / "f.kvca", "--function", "f", "--inputs",
          ",".join(f"{folder}/{i}.npy" for i in range(len(arrays))), "--outputs", folder / "out.npy", "--capacity", keys,
-         "--device", f"sim:{case.target}", "--target", case.target],
+         "--device", f"sim:{case.target}"],
         KVCSIM_REPORT=str(report), KVCSIM_INSTRUCTIONS="on", KVCSIM_CHECKS="none")
-    run([build / "bin/kvc-compile", folder / "f.mlir", "--emit=ptx", f"--target={case.target}", "-o", folder / "f.ptx"])
     ptx = (folder / "f.ptx").read_text()
+    lines = ptx.splitlines()
     classes, totals = collections.Counter(), collections.Counter()
     for entry in map(json.loads, report.read_text().splitlines()):
         if not entry["kernel"].startswith("attention"):
             continue
         issued = {}
         for instruction in entry["instructions"]:
+            if not instruction["line"]:
+                continue  # the end of a kernel that has none
+            text = next(word for word in instruction["text"].split() if not word.startswith("@")).rstrip(";")
+            if text not in lines[instruction["line"] - 1]:
+                raise SystemExit(f"gpu_counts: expects `{text}` in line {instruction['line']} of {folder}/f.ptx, but got "
+                                 f"`{lines[instruction['line'] - 1].strip()}`: not what the simulator ran")
             issued[instruction["line"]] = max(issued.get(instruction["line"], 0), instruction["issued"])
         sums = weighted(machine_code(ptx, case.target, entry["kernel"], folder), issued)
         classes.update(sums)
