@@ -148,7 +148,7 @@ private:
     const int64_t rowBytes = layout.rowUnits() * layout.unitBytes;
     // Eight elements are as many bytes as an element has bits.
     Value raw = loadBytesAt(block + layout.codes + inBlock * rowBytes + channel / chunkChannels * bits, bits,
-                            std::min<int64_t>(bits, 16));
+                            llvm::MinAlign(bits, 16));
     if (!format.isInteger()) {
       auto type = VectorType::get({chunkChannels}, format.getFloatType());
       return elementsOf(decodeFloat(b, vector::BitCastOp::create(b, type, raw)));
@@ -164,7 +164,9 @@ private:
     if (layout.zeros >= 0) {
       zeros = elementsOf(decodeFloat(b, scalesAt(layout.zeros)));
     }
-    const int64_t wordBits = std::min<int64_t>(32, chunkChannels * bits);
+    // Codes that may lie across the words of the chunk are taken from its bytes, two of which hold any.
+    const bool across = !llvm::isPowerOf2_64(bits);
+    const int64_t wordBits = across ? 8 : std::min<int64_t>(32, chunkChannels * bits);
     auto wordType = VectorType::get({chunkChannels * bits / wordBits}, b.getIntegerType(wordBits));
     SmallVector<Value> words = elementsOf(vector::BitCastOp::create(b, wordType, raw)), numbers;
     const int64_t raised = format.getSymmetric() ? int64_t(1) << (bits - 1) : 0;
@@ -172,6 +174,10 @@ private:
       Value word = words[e * bits / wordBits];
       if (wordBits < 32) {
         word = arith::ExtUIOp::create(b, b.getI32Type(), word);
+      }
+      if (across && e * bits % wordBits + bits > wordBits) {
+        Value next = arith::ExtUIOp::create(b, b.getI32Type(), words[e * bits / wordBits + 1]);
+        word = arith::OrIOp::create(b, word, arith::ShLIOp::create(b, next, wordOf(b, wordBits)));
       }
       Value shifted = b.createOrFold<arith::ShRUIOp>(word, wordOf(b, e * bits % wordBits));
       Value code = arith::AndIOp::create(b, shifted, wordOf(b, (int64_t(1) << bits) - 1));
