@@ -66,8 +66,7 @@ SUITES = [
     Suite("conformance", "ctest",  "^cts$",                  2,   10),
     Suite("oracle",      "pytest", "test/Reference",         3,   20),
     Suite("mutants",     "pytest", "test/differential",      3,   10),
-    # On demand until a whole run has been seen to pass within the budget.
-    Suite("differential", "script", "build/bin/kvc-differential", 10, 60, on_demand=True),
+    Suite("differential", "script", "build/bin/kvc-differential", 10, 60),
     Suite("integration", "lit",    "test/Integration",       5,   90),
     Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 9,   20, "dev", ["kvc-asan-tests"], ASAN),

@@ -26,8 +26,8 @@ static constexpr Errors sums = {4 * 45 * f32, 45 * f32};
 // Products of 16-bit numbers: queries, keys, probabilities and values are rounded to them, each off by less than u / 2
 // as a root mean square.
 static constexpr Errors products(double u) { return {4 * u, u}; }
-// RoPE in f32: an angle of up to 2048 radians is off by as many u, and the fastest of the frequencies is one of dozens.
-static constexpr Errors rotation = {2048 * f32, 256 * f32};
+// RoPE: angles are reduced in f64; sine, cosine, two products and their sum round in f32, each by one u at most.
+static constexpr Errors rotation = {16 * f32, 8 * f32};
 // A rotated key that is rounded once more may come out one step further on, where a step is part of the largest
 // number. That happens to as many as the error of the rotation is part of the step.
 static constexpr double sqrtOf(double x) {
@@ -45,8 +45,6 @@ static constexpr Errors codes(int bits) {
   const double step = 2.0 / ((1 << bits) - 1);
   return {step + rotation.peak, sqrtOf(8 * step * rotation.rms) + rotation.rms};
 }
-// Attention over such keys: a step in one of the channels moves a key's score by that part of it, and rows see few
-// keys.
 static constexpr Errors operator+(const Errors &a, const Errors &b) { return {a.peak + b.peak, a.rms + b.rms}; }
 
 static constexpr Tolerance tolerances[] = {
@@ -88,8 +86,8 @@ static constexpr Tolerance tolerances[] = {
     {"rotated scores", "int4", sums + codes(4)},
     {"rotated scores", "int3", sums + codes(3)},
     {"rotated scores", "int2", sums + codes(2)},
-    // One vote more or less where a probability is all but an equal share.
-    {"count", "f32", {1, 2e-1}, /*unit=*/1},
+    // One vote more or less where a probability is all but an equal share: of up to 16 votes one, of more of them more.
+    {"count", "f32", {1, 2e-1}, /*isCount=*/true},
 };
 
 llvm::ArrayRef<Tolerance> differential::getTolerances() { return tolerances; }
@@ -207,8 +205,10 @@ Comparison differential::compare(const reference::Tensor &want, const kvc_tensor
     }
   }
   // Of numbers that are all 0 every error is one of the whole.
+  const double votes = std::max(1.0, std::sqrt(largest) / 4);
+  auto unitOf = [&](double own) { return tolerance.isCount ? votes : own; };
   auto per = [&](double error, double own) {
-    const double unit = tolerance.unit > 0 ? tolerance.unit : own;
+    const double unit = unitOf(own);
     return unit > 0 ? error / unit / growth : error;
   };
   Errors &e = result.errors;
@@ -217,7 +217,7 @@ Comparison differential::compare(const reference::Tensor &want, const kvc_tensor
   e.peak = per(std::max(worst, 0.0), largest);
   e.rms = per(std::sqrt(errorSquare / std::max<int64_t>(finite, 1)), root);
   // One element alone may be as wrong as any may be.
-  const double single = per(bound.peak * growth * (tolerance.unit > 0 ? tolerance.unit : largest), root);
+  const double single = per(bound.peak * growth * unitOf(largest), root);
   const double rmsBound = std::hypot(bound.rms, single / std::sqrt(std::max<double>(1, double(finite))));
   if (e.peak > bound.peak || e.rms > rmsBound) {
     result.failure = llvm::formatv(

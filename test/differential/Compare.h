@@ -28,8 +28,8 @@ struct Errors {
 struct Tolerance {
   llvm::StringLiteral result, storage;
   Errors bound;
-  /// What both errors are measured in instead; 0: the tensor's own numbers.
-  double unit = 0;
+  /// Numbers are counts: errors are in votes, and grow with the square root of how many there are.
+  bool isCount = false;
 };
 llvm::ArrayRef<Tolerance> getTolerances();
 

@@ -145,7 +145,7 @@ ReplayStatus differential::replay(const SuiteOptions &options) {
     if (!bound || bound.size() != 3) {
       return stop("expects the attribute " + Twine(boundAttr) + " of result " + Twine(i));
     }
-    const Tolerance tolerance{"case", "as written", {bound[0], bound[1]}, bound[2]};
+    const Tolerance tolerance{"case", "as written", {bound[0], bound[1]}, bound[2] != 0};
     const kvc_tensor_t tensor{KVC_F32, static_cast<int32_t>(array.shape.size()), array.shape.data(),
                               array.bytes.data()};
     Comparison comparison = compare(datum.asTensor(), tensor, tolerance);

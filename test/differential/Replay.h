@@ -8,7 +8,7 @@ namespace kvc::differential {
 
 /// An argument of a written case: the name of its file, NAME.npy, or for a batch of its three.
 inline constexpr const char *arrayAttr = "kvc.array";
-/// A result of a written case: bounds of its errors, and what they are measured in (Compare.h).
+/// A result of a written case: bounds of its errors, and 1 for counts (Compare.h).
 inline constexpr const char *boundAttr = "kvc.bound";
 
 /// Exit statuses of `replay`.

@@ -659,7 +659,7 @@ llvm::Error differential::writeCase(const Kernel &kernel, const Session &session
       types += (results.empty() ? "" : ", ") + module.typeOf(kind);
       attributes += (results.empty() ? "" : ", ") + module.typeOf(kind) + " {" + boundAttr +
                     llvm::formatv(" = array<f64: {0:e3}, {1:e3}, {2:e3}>}", bound.peak, bound.rms,
-                                  toleranceOf(module.config, kind, kernel.target).unit)
+                                  double(toleranceOf(module.config, kind, kernel.target).isCount))
                         .str();
       results.push_back(made[i]);
       outputs.push_back(pathOf("c" + Twine(number + 1) + "_" + Twine(i) + "_" + nameOf(kind) + ".npy"));

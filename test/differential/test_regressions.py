@@ -27,6 +27,9 @@ CASES = [
     "inputs=nan,shape=long,seed=3",
     # Bounds of pages with NaN in their first slots.
     "slots=ring/17/0,selection=page,op=accumulate,inputs=nan,shape=ragged,seed=1000393",
+    # Lengths after an append to a full ring, before its kernels have run.
+    "slots=ring/17/0,returns=sum,shape=decode,seed=1",
+    "slots=ring/40/4,selection=token,shape=long,seed=1",
     # Heads that are no whole vectors, in a tail.
     "dim=45,residual=32,shape=ragged,seed=1",
     # Heads of a dimension that no table names.
