@@ -3,6 +3,7 @@
 
 #include "kvc/Driver/ArtifactCache.h"
 #include "kvc/Target/Artifact.h"
+#include "kvc/Target/Schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Verifier.h"
@@ -93,6 +94,12 @@ static std::string reproducerPath(const std::string &folder) {
 LogicalResult kvc::applyMethod(ModuleOp module, const MethodOptions &options) {
   bool hasSites = module.walk([](kvcache::AttendOp) { return WalkResult::interrupt(); }).wasInterrupted();
   return hasSites || options.method != MethodOptions().method ? spliceMethod(module, options) : success();
+}
+
+void kvc::setLinearAccuracy(ModuleOp module, StringRef accuracy) {
+  if (accuracy != "exact") {
+    module->setAttr(linearAccuracyAttr, StringAttr::get(module.getContext(), accuracy));
+  }
 }
 
 OwningOpRef<ModuleOp> kvc::lowerToStage(ModuleOp module, const Target &target, Stage stage,

@@ -136,6 +136,7 @@ mlir::OwningOpRef<mlir::ModuleOp> kvc::importModel(const gguf::File &file, mlir:
   if (!module || failed(applyMethod(*module, method))) {
     return nullptr;
   }
+  setLinearAccuracy(*module, options.linearAccuracy);
   return module;
 }
 

@@ -74,6 +74,9 @@ bool kvc::runCompile(const CompileRun &run) {
     return fail("expects --kv and --page-size with a model (.gguf): a module says itself what its caches store");
   } else {
     module = parseSourceFile<ModuleOp>(run.file, sources, ParserConfig(&context));
+    if (module) {
+      setLinearAccuracy(*module, run.model.linearAccuracy);
+    }
     if (module && failed(applyMethod(*module, {run.model.method, run.model.methodArgs, {}, {}}))) {
       return false;
     }

@@ -29,6 +29,10 @@ int main(int argc, char **argv) {
   app.add_option("--method", run.model.method, "KV method of a model: a name, or a file (.mlir)")
       ->capture_default_str();
   app.add_option("--method-arg", run.model.methodArgs, "value of a parameter of the method, k=v")->take_all();
+  app.add_option("--linear-accuracy", run.model.linearAccuracy,
+                 "of linear layers on GPUs: exact (as f32), fast (activations rounded to bf16)")
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
   if (std::optional<int> status = kvc::parseCommandLine(app, argc, argv)) {
     return *status;
   }

@@ -31,6 +31,11 @@ static void addModelOptions(CLI::App *command, kvc::LanguageModelOptions &model)
   command->add_option("--method-arg", model.methodArgs, "value of a parameter of the method, k=v; may be given again");
   command->add_option("--page-size", model.page, "slots of a page (default: 16, for kivi-* 32)")
       ->check(CLI::Range(1, 256));
+  command
+      ->add_option("--linear-accuracy", model.linearAccuracy,
+                   "of linear layers on GPUs: exact (as f32), fast (activations rounded to bf16)")
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
   addDeviceOptions(command, model.device, model.threads);
   command->add_option("--target", model.target, "the target to compile for (default: the best of this machine)");
   command->add_option("--cache", model.cacheFolder,

@@ -41,6 +41,9 @@ mlir::OwningOpRef<mlir::ModuleOp> importModel(const gguf::File &file, mlir::MLIR
 /// when the method is dense.
 llvm::LogicalResult applyMethod(mlir::ModuleOp module, const MethodOptions &options);
 
+/// How exact linear layers on GPUs are: "fast", or "exact", which leaves what the module says itself.
+void setLinearAccuracy(mlir::ModuleOp module, llvm::StringRef accuracy);
+
 /// A copy of `module` brought to a stage for a target; null after a diagnostic.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToStage(mlir::ModuleOp module, const Target &target, Stage stage,
                                                const CompileOptions &options);

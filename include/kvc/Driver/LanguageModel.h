@@ -28,6 +28,8 @@ struct LanguageModelOptions {
   /// KV method: a name, or a file; and values of its parameters, k=v.
   std::string method = "dense";
   std::vector<std::string> methodArgs;
+  /// Of linear layers on GPUs: "exact" (as f32) or "fast" (activations rounded to bf16).
+  std::string linearAccuracy = "exact";
   std::string device = "cpu";
   /// 0: one per CPU that the process may use.
   int threads = 0;

@@ -28,6 +28,9 @@ tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *tar
 /// fit a team.
 int64_t chooseHeads(const AttentionShape &shape, const Target *target);
 
+/// Of a module: "exact" (as without it) or "fast", where linear layers of teams round activations to bf16.
+inline constexpr llvm::StringLiteral linearAccuracyAttr = "tile.linear_accuracy";
+
 /// Tiles of 16 columns of a linear layer that a team takes together when rows are few: 1, 2 or 4.
 int64_t chooseLinearTiles(int64_t columns, const TeamFacts &facts);
 

@@ -21,8 +21,6 @@ using namespace kvc;
 
 namespace {
 constexpr StringLiteral atomName = "m16n8k16.bf16";
-/// Of a module: "exact" (as if it were not there) or "fast", activations rounded to bf16.
-constexpr StringLiteral accuracyAttr = "tile.linear_accuracy";
 
 /// From few rows to many; the last takes any number. With few rows a warp cuts its own activations: for two tiles of
 /// columns where an item has them.
@@ -380,10 +378,10 @@ LogicalResult kvc::lowerLinearKernel(func::FuncOp kernel, const TeamFacts &facts
   context.staging = gpu::DynamicSharedMemoryOp::create(b, type);
 
   constexpr int64_t exactTerms = 3, fastTerms = 1;
-  auto accuracy = kernel->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(accuracyAttr);
+  auto accuracy = kernel->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(linearAccuracyAttr);
   if (accuracy && accuracy != "exact" && accuracy != "fast") {
     return kernel->getParentOfType<ModuleOp>().emitError()
-           << "expects " << accuracyAttr << " to be \"exact\" or \"fast\", but got " << accuracy;
+           << "expects " << linearAccuracyAttr << " to be \"exact\" or \"fast\", but got " << accuracy;
   }
   const int64_t terms = accuracy && accuracy == "fast" ? fastTerms : exactTerms;
   SmallVector<tile::LinearOp> ops;
