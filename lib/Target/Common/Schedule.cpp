@@ -26,6 +26,17 @@ static bool isWide(const AttentionShape &shape, const TeamFacts &facts) {
   return shape.cache.getVDim() / 2 + otherRegisters > facts.laneRegisters;
 }
 
+/// Rows for each warp of a prefill tile of `slots` slots: twice an instruction's where accumulator, scores and queries of
+/// so many leave registers for addresses. A matrix load of keys or values then serves two instructions.
+static int64_t prefillRowsPerWarp(const AttentionShape &shape, const TeamFacts &facts, int64_t slots) {
+  constexpr int64_t otherRegisters = 46;
+  const bool isCopied = !shape.cache.hasTail() && !shape.cache.getK().isInteger() && !shape.cache.getV().isInteger() &&
+                        productOf(shape.cache, kvcache::Plane::K) != ProductType::Split &&
+                        productOf(shape.cache, kvcache::Plane::V) != ProductType::Split;
+  const int64_t held = shape.cache.getVDim() + shape.cache.getKDim() / 2 + slots;
+  return isCopied && held + otherRegisters <= facts.laneRegisters ? 2 * rowsPerWarp : rowsPerWarp;
+}
+
 int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
   if (!target || !target->team) {
     return shape.group;
@@ -66,7 +77,7 @@ static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const 
       slots = warps * rowsPerWarp;
     }
   }
-  const int64_t rows = wide ? rowsPerWarp : warps * rowsPerWarp;
+  const int64_t rows = wide ? rowsPerWarp : warps * prefillRowsPerWarp(shape, facts, slots);
   return tile::ScheduleAttr::get(shape.cache.getContext(), std::max<int64_t>(1, rows / heads), slots, split, warps,
                                  stages, /*producers=*/0);
 }
