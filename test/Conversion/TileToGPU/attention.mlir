@@ -4,7 +4,7 @@
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
 
 // CHECK-LABEL: func.func private @attention(
-// CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 16, slots = 64, split = 1024, warps = 4, stages = 2>
+// CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 32, slots = 64, split = 1024, warps = 4, stages = 2>
 // CHECK-SAME: tile.staging = 32768 : i64, tile.team = 128 : i64
 // Decode: 16 rows, every warp 16 of the 64 slots.
 // CHECK: gpu.barrier
@@ -33,11 +33,11 @@
 // CHECK: vector.store {{.*}}#gpu.address_space<workgroup>
 // CHECK: gpu.barrier
 // CHECK: vector.load {{.*}}#gpu.address_space<workgroup>
-// Prefill: every warp 16 of the 64 rows, all slots.
+// Prefill: every warp 32 of the 128 rows, all slots.
 // CHECK: scf.for
-// CHECK-COUNT-32: tile.lane_mma "m16n8k16.f16"
+// CHECK-COUNT-64: tile.lane_mma "m16n8k16.f16"
 // CHECK: tile.load_matrices {{.*}} transposed
-// CHECK-COUNT-32: tile.lane_mma "m16n8k16.f16"
+// CHECK-COUNT-64: tile.lane_mma "m16n8k16.f16"
 func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
   return %o : tensor<?x8x64xf32>
