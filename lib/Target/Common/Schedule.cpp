@@ -26,8 +26,8 @@ static bool isWide(const AttentionShape &shape, const TeamFacts &facts) {
   return shape.cache.getVDim() / 2 + otherRegisters > facts.laneRegisters;
 }
 
-/// Rows for each warp of a prefill tile of `slots` slots: twice an instruction's where accumulator, scores and queries of
-/// so many leave registers for addresses. A matrix load of keys or values then serves two instructions.
+/// Rows for each warp of a prefill tile of `slots` slots: twice an instruction's where accumulator, scores and queries
+/// of so many leave registers for addresses. A matrix load of keys or values then serves two instructions.
 static int64_t prefillRowsPerWarp(const AttentionShape &shape, const TeamFacts &facts, int64_t slots) {
   constexpr int64_t otherRegisters = 46;
   const bool isCopied = !shape.cache.hasTail() && !shape.cache.getK().isInteger() && !shape.cache.getV().isInteger() &&
