@@ -116,13 +116,13 @@ def Tile_GroupMmaOp : Tile_LaneOp<"group_mma", [AttrSizedOperandSegments, Memory
 def Tile_GroupMmaWaitOp : Tile_LaneOp<"group_mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "waits until all but the newest `pending` products of the group are complete";
   let description = [{
-    `values`: results of the products that are complete then, which may be used as `results`.
+    `values`: results of the products that are complete then, which may be used as `results`; and what shall be computed before.
     ```mlir
     %s:2 = tile.group_mma_wait 0 (%d#0, %d#1) : (f32, f32) -> (f32, f32)
     ```
   }];
-  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending, Variadic<F32>:$values);
-  let results = (outs Variadic<F32>:$results);
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$pending, Variadic<AnyTypeOf<[F32, Tile_Word]>>:$values);
+  let results = (outs Variadic<AnyTypeOf<[F32, Tile_Word]>>:$results);
   let assemblyFormat = "$pending `(` $values `)` attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

@@ -85,8 +85,10 @@ const Allowed kvcacheHost{kvcacheDialects, {}, noSite};
 const Allowed planHost{planDialects, planOperations, noSite};
 const Allowed tileKernel{tileDialects, {}, noSite};
 /// Instructions on lanes that each target's own lowering finds.
-constexpr StringRef vectorOperations[] = {"tile.pair_dot",   "tile.lane_mma",     "tile.load_matrices",
-                                          "tile.copy_async", "tile.commit_async", "tile.wait_async"};
+constexpr StringRef vectorOperations[] = {
+    "tile.pair_dot",     "tile.lane_mma",   "tile.load_matrices",  "tile.copy_async",   "tile.commit_async",
+    "tile.wait_async",   "tile.group_mma",  "tile.group_mma_wait", "tile.publish",      "tile.phase_init",
+    "tile.phase_arrive", "tile.phase_wait", "tile.part_barrier",   "tile.set_registers"};
 const Allowed vectorKernel{vectorDialects, vectorOperations, noKVCType};
 const Allowed llvmOnly{llvmDialects, {}, noKVCType};
 

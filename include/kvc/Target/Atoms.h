@@ -29,12 +29,25 @@ struct MmaAtom {
   Layout d() const;
 };
 
+/// The same by a group of warps that read B, and may read A, in staging memory (`tile.group_mma`).
+struct GroupMmaAtom {
+  llvm::StringLiteral name;
+  /// Warps of a group, rows of all of them, elements of one step along the summed dimension, most columns.
+  int64_t warps, m, k, maxN;
+  /// The row of the other table whose layouts each warp's registers have: its rows below those of the warp before, its
+  /// columns side by side.
+  llvm::StringLiteral ofWarp;
+};
+
 int64_t bitsOf(AtomElement element);
 
 /// All rows.
 llvm::ArrayRef<MmaAtom> getMmaAtoms();
 /// The row of that name; null when there is none.
 const MmaAtom *lookupMmaAtom(llvm::StringRef name);
+
+/// The row of that name in the table of group atoms; null when there is none.
+const GroupMmaAtom *lookupGroupMmaAtom(llvm::StringRef name);
 
 /// Layout of `count` 8 x 8 matrices of 16-bit elements as tile.load_matrices leaves them: rows of all matrices one
 /// below the other.

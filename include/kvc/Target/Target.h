@@ -28,8 +28,13 @@ struct TeamFacts {
   int64_t processorRegisters, laneRegisters;
   /// Processors of the chip that is meant where nothing else is known.
   int64_t processors;
-  /// 8-bit floating point products, matrix instructions of whole warp groups.
-  bool mmaF8, warpGroupMma;
+  /// 8-bit floating point products.
+  bool mmaF8;
+  /// Of machines whose groups of warps multiply out of staging memory: the atom (Atoms.h) without its type, warps that
+  /// do nothing but copy beside them, and registers of a lane of those that copy and of those that compute. Else empty
+  /// and zeros.
+  llvm::StringLiteral groupAtom;
+  int64_t producerWarps, producerRegisters, consumerRegisters;
 };
 
 /// A target of the compiler.

@@ -67,16 +67,16 @@ LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<Operation *>
     staged[result] = operand;
     if (isFixed(op)) {
       unpack(b, op, operand);
-      gpu::BarrierOp::create(b);
+      barrier(b);
       continue;
     }
     beforeProduct[*result.getUsers().begin()] = [this, op, operand, isOnly](Builder &b) {
       if (isOnly) {
         // Every warp is past the tile before; with two operands the other's barrier says so.
-        gpu::BarrierOp::create(b);
+        barrier(b);
       }
       unpack(b, op, operand);
-      gpu::BarrierOp::create(b);
+      barrier(b);
     };
   }
   return success();
@@ -155,7 +155,7 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
     return failure();
   }
   // Whatever used staging memory before is done with it.
-  gpu::BarrierOp::create(b);
+  barrier(b);
   // Codes go through registers, a tile ahead; two of them alternate in staging memory.
   SmallVector<CodeTile> codes;
   SmallVector<Operation *> others;
@@ -202,7 +202,7 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
       codes[number].decode(b, own);
       Value iv = arith::AddIOp::create(b, lowered.getInductionVar(), lowered.getStep());
       next[number] = codes[number].load(b, lowered, iv);
-      gpu::BarrierOp::create(b);
+      barrier(b);
     };
   }
   Operation *yield = loop.getBody()->getTerminator();
@@ -234,7 +234,7 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
   }
   // The old loop goes after what it still speaks of.
   yield->setOperands(loop.getInitArgs());
-  gpu::BarrierOp::create(b);
+  barrier(b);
   if (!step) {
     return success(!hasFailed());
   }
@@ -276,7 +276,7 @@ void TeamEmitter::emitStoreSlotNumbers(tile::StoreSlotNumbersOp op) {
   }
   Builder b(op.getLoc(), op);
   const Layout &layout = found->second.layout;
-  const int64_t slots = layout.outSize(Axis::Column), team = schedule.getWarps() * facts.lanes;
+  const int64_t slots = layout.outSize(Axis::Column), team = warps * facts.lanes;
   int64_t rowWarps = 1, warpStride = 1;
   Value isFirst;
   for (const Mode &mode : layout.getModes()) {
@@ -317,7 +317,7 @@ void TeamEmitter::emitStoreSlotNumbers(tile::StoreSlotNumbersOp op) {
     Value raw = vector::BitCastOp::create(inner, bytes, vector::FromElementsOp::create(inner, one, sum));
     vector::StoreOp::create(inner, raw, staging, toIndex(inner, place), /*nontemporal=*/false, llvm::MaybeAlign(4));
   }
-  gpu::BarrierOp::create(b);
+  barrier(b);
   Value thread = toIndex(b, addWords(b, mulWords(b, warp, facts.lanes), lane));
   auto each = scf::ForOp::create(b, thread, op.getCount(), indexOf(b, team));
   Builder body = Builder::atBlockBegin(op.getLoc(), each.getBody());

@@ -48,7 +48,7 @@ void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type) {
   b.setInsertionPointAfterValue(numbers.back());
   auto sets = createWords(b, numbers, type);
   auto bytes = VectorType::get({4}, b.getI8Type());
-  gpu::BarrierOp::create(b);
+  barrier(b);
   for (auto [i, word] : llvm::enumerate(sets[0])) {
     Value row = coordinate(b, layout, Axis::Row, 2 * i), column = coordinate(b, layout, Axis::Column, 2 * i);
     Value chunk = arith::DivUIOp::create(b, column, wordOf(b, 8)),
@@ -64,7 +64,7 @@ void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type) {
                               llvm::MaybeAlign(4));
     }
   }
-  gpu::BarrierOp::create(b);
+  barrier(b);
   stagedQueries[{tile.getAsOpaquePointer(), type}] = operand;
 }
 

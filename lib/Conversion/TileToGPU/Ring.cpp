@@ -17,8 +17,6 @@
 //===----------------------------------------------------------------------===//
 #include "TeamEmitter.h"
 
-#include "mlir/IR/IRMapping.h"
-
 using namespace mlir;
 using namespace kvc;
 
@@ -27,8 +25,7 @@ namespace {
 class Ring {
 public:
   Ring(TeamEmitter &emitter, scf::ForOp loop, ArrayRef<tile::OperandOp> operands)
-      : emitter(emitter), loop(loop), warps(emitter.schedule.getWarps()),
-        stages(std::max<int64_t>(2, emitter.schedule.getStages())) {
+      : emitter(emitter), loop(loop), warps(emitter.warps), stages(std::max<int64_t>(2, emitter.schedule.getStages())) {
     for (tile::OperandOp op : operands) {
       StagedOperand operand;
       operand.op = op;
@@ -55,7 +52,9 @@ public:
 
 private:
   /// `value` as it is at another iteration.
-  Value at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping);
+  Value at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping) {
+    return valueAt(b, loop, value, iv, mapping);
+  }
   Value isInside(ImplicitLocOpBuilder &b, Value iv) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
   }
@@ -119,8 +118,7 @@ static bool fitsRing(TeamEmitter &emitter, Operation *operation, tile::OperandOp
       (op.getPlane() == kvcache::Plane::K && cache.type.getRope())) {
     return false;
   }
-  const int64_t channels = op.getType().getChannels(), slots = op.getType().getSlots(),
-                warps = emitter.schedule.getWarps();
+  const int64_t channels = op.getType().getChannels(), slots = op.getType().getSlots(), warps = emitter.warps;
   if (channels != emitter.paddedChannels(op.getPlane(), channels) ||
       slots != emitter.paddedSlots(mma.getA().getType().getDimSize(0), slots) || slots % warps ||
       slots / warps > emitter.facts.lanes) {
@@ -129,10 +127,6 @@ static bool fitsRing(TeamEmitter &emitter, Operation *operation, tile::OperandOp
   return !first ||
          (op.getCache() == first.getCache() && op.getSlot() == first.getSlot() && op.getCount() == first.getCount() &&
           op.getSequence() == first.getSequence() && op.getHead() == first.getHead());
-}
-
-Value Ring::at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping) {
-  return valueAt(b, loop, value, iv, mapping);
 }
 
 Value Ring::loadPage(ImplicitLocOpBuilder &b, Value iv) {
@@ -278,6 +272,10 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   }
   const unsigned maxAt = *carriedAt(step.getMax()), sumAt = *carriedAt(step.getSum()),
                  accAt = *carriedAt(step.getAcc());
+  const TileLoop tiles{loop, operands, step, maxAt, sumAt, accAt};
+  if (roles) {
+    return emitGroupLoop(tiles);
+  }
 
   Ring ring(*this, loop, operands);
   ring.prepare();
@@ -299,7 +297,7 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   }
 
   // Whatever used staging memory before is done with it.
-  gpu::BarrierOp::create(b);
+  barrier(b);
   if (failed(decodeOperands(loop, others, ring.bytes(), /*alone=*/false))) {
     return failure();
   }
@@ -342,9 +340,9 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
     operand.stage = addWords(inner, mulWords(inner, stage, operand.stageBytes), operand.offset);
     staged[operand.op.getResult()] = operand;
     Operation *user = *operand.op.getResult().getUsers().begin();
-    beforeProduct[user] = [&ring, &nextPage, number, next, page, freeStage, stepSize](Builder &b) {
+    beforeProduct[user] = [this, &ring, &nextPage, number, next, page, freeStage, stepSize](Builder &b) {
       tile::WaitAsyncOp::create(b, ring.pending());
-      gpu::BarrierOp::create(b);
+      barrier(b);
       ring.copy(b, number, next, page, freeStage);
       if (!nextPage) {
         nextPage = ring.loadPage(b, arith::AddIOp::create(b, next, stepSize));
@@ -374,7 +372,7 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
     beforeProduct.erase(*op->getResult(0).getUsers().begin());
   }
   tile::WaitAsyncOp::create(b, 0);
-  gpu::BarrierOp::create(b);
+  barrier(b);
   // The old loop goes after what it still speaks of.
   yield->setOperands(loop.getInitArgs());
 

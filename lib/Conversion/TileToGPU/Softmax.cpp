@@ -191,7 +191,7 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
       store(b, vector::FromElementsOp::create(b, one, sums.registers[number]), at(b, own, row, 1, sumAt, Value()));
     }
   }
-  gpu::BarrierOp::create(b);
+  barrier(b);
 
   const MmaAtom &atom = getMmaAtoms().front();
   const bool divides = columns / 8 % shape.columnWarps == 0;

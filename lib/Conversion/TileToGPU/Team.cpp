@@ -5,7 +5,8 @@ using namespace mlir;
 using namespace kvc;
 
 TeamEmitter::TeamEmitter(KernelContext &context, tile::ScheduleAttr schedule)
-    : context(context), facts(*context.getTarget().team), schedule(schedule),
+    : context(context), facts(*context.getTarget().team), schedule(schedule), warps(schedule.getWarps()),
+      teamWarps(schedule.getWarps()),
       entry(Builder::atBlockBegin(context.kernel.getLoc(), &context.kernel.getBody().front())) {
   Value thread = toWord(entry, gpu::ThreadIdOp::create(entry, gpu::Dimension::x));
   Value lanes = wordOf(entry, facts.lanes);
@@ -29,12 +30,12 @@ void TeamEmitter::placeQueries() {
   constexpr int64_t otherRegisters = 48;
   int64_t most = 0, widest = 0;
   context.kernel.walk([&](tile::MmaOp op) {
-    if (op.getContract() == tile::Contract::Slots) {
+    if (op.getContract() == tile::Contract::Slots && !isOfWarpGroups(op)) {
       widest = std::max(widest, op.getB().getType().getChannels());
     }
   });
   context.kernel.walk([&](tile::MmaOp op) {
-    if (op.getContract() != tile::Contract::Channels) {
+    if (op.getContract() != tile::Contract::Channels || isOfWarpGroups(op)) {
       return;
     }
     const int64_t rows = op.getA().getType().getDimSize(0), channels = op.getB().getType().getChannels();
@@ -49,7 +50,18 @@ void TeamEmitter::placeQueries() {
   queryBytes = stagesQueries ? most : 0;
 }
 
+void TeamEmitter::barrier(Builder &b) {
+  if (warps == teamWarps) {
+    gpu::BarrierOp::create(b);
+  } else {
+    tile::PartBarrierOp::create(b, 1, warps * facts.lanes);
+  }
+}
+
 LogicalResult TeamEmitter::run() {
+  if (schedule.getProducers() && failed(splitRoles())) {
+    return failure();
+  }
   placeQueries();
   useStaging(queryBytes);
   if (failed(emitBlock(context.kernel.getBody().front())) || hasFailed()) {
@@ -64,7 +76,7 @@ LogicalResult TeamEmitter::run() {
                                         << ": choose fewer slots or stages in tile.schedule";
   }
   OpBuilder b(context.kernel.getContext());
-  context.kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(schedule.getWarps() * facts.lanes));
+  context.kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(teamWarps * facts.lanes));
   context.kernel->setAttr(tile::TileDialect::stagingAttr, b.getI64IntegerAttr(stagingBytes));
   return success();
 }
@@ -74,7 +86,7 @@ LogicalResult TeamEmitter::run() {
 //===----------------------------------------------------------------------===//
 
 TeamShape TeamEmitter::shapeOf(int64_t rows) const {
-  int64_t warps = schedule.getWarps(), tiles = llvm::divideCeil(rows, 16), rowWarps = 1;
+  int64_t tiles = llvm::divideCeil(rows, 16), rowWarps = 1;
   while (rowWarps * 2 <= std::min(warps, tiles)) {
     rowWarps *= 2;
   }
@@ -204,6 +216,9 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
         stagedQueries.contains({tile.getAsOpaquePointer(), type})) {
       continue;
     }
+    if (roles) {
+      return placeFirstOperand(tile, type);
+    }
     Builder b(tile.getLoc(), tile.getContext());
     b.setInsertionPointAfterValue(tile);
     auto tileType = cast<VectorType>(tile.getType());
@@ -227,6 +242,9 @@ LogicalResult TeamEmitter::emitOp(Operation *op) {
     return emitLoop(loop);
   }
   if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    if (scopes.contains(branch)) {
+      return emitScope(branch);
+    }
     if (branch.getNumResults() && llvm::any_of(branch.getResultTypes(), isTile)) {
       return fail(op) << "gives tiles, which has no lowering to teams yet";
     }

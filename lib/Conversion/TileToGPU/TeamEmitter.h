@@ -77,6 +77,54 @@ struct StagedOperand {
 /// chunks are swizzled, in groups of eight, or a row has an odd number of them.
 void layOutStage(StagedOperand &operand, int64_t channels);
 
+/// A tile in staging memory as products of warp groups read it: columns of `swizzle` bytes, one panel behind the other
+/// (dialects/Tile/TileLaneOps.td).
+struct Panels {
+  int64_t swizzle = 0, rows = 0, columns = 0;
+
+  /// Of rows x columns elements of 16 bits: the widest panels that divide a row.
+  static Panels of(int64_t rows, int64_t columns) {
+    int64_t swizzle = 128;
+    while (columns * 2 % swizzle) {
+      swizzle /= 2;
+    }
+    return {swizzle, rows, columns};
+  }
+  int64_t chunks() const { return swizzle / 16; }
+  int64_t count() const { return columns * 2 / swizzle; }
+  int64_t panelBytes() const { return rows * swizzle; }
+  int64_t bytes() const { return count() * panelBytes(); }
+};
+
+/// A stage of the ring that copying and computing warps share, as numbers that are carried (i32).
+struct RingPosition {
+  mlir::Value stage, parity;
+};
+
+/// Staging memory of a query tile whose products are those of warp groups, and what is known of it so far.
+struct RoleState {
+  const GroupMmaAtom *atom = nullptr;
+  Panels query, k, v;
+  int64_t stages = 0, kOffset = 0, vOffset = 0, barrierOffset = 0;
+  /// The tile that is stored there.
+  mlir::Value queryTile;
+  /// Where the code of the copying warps goes on, and where both sides are in the ring.
+  mlir::Block *producer = nullptr;
+  RingPosition produced, consumed;
+
+  /// Phase barriers, by displacement from the first: keys and values of a stage are there, their stage is free.
+  int64_t fullAt(bool isKey) const { return (isKey ? 0 : 1) * stages * 8; }
+  int64_t emptyAt(bool isKey) const { return (isKey ? 2 : 3) * stages * 8; }
+};
+
+/// A loop over tiles of slots with a softmax state: results `max`, `sum` and `acc` of the loop.
+struct TileLoop {
+  mlir::scf::ForOp loop;
+  llvm::SmallVector<tile::OperandOp> operands;
+  tile::SoftmaxStepOp step;
+  unsigned max = 0, sum = 0, acc = 0;
+};
+
 class TeamEmitter {
 public:
   using Builder = mlir::ImplicitLocOpBuilder;
@@ -96,6 +144,10 @@ public:
   // Coordinates of this lane, at the kernel's entry (i32).
   mlir::Value lane, warp;
   mlir::Value staging;
+  /// Warps that run the code that is being emitted, of all that the team has.
+  int64_t warps, teamWarps;
+  /// A barrier of the warps that run this code.
+  void barrier(Builder &b);
 
   //===-- Team.cpp --------------------------------------------------------===//
   TeamShape shapeOf(int64_t rows) const;
@@ -138,6 +190,24 @@ public:
 
   //===-- Ring.cpp --------------------------------------------------------===//
   llvm::LogicalResult emitLoop(mlir::scf::ForOp loop);
+
+  //===-- Roles.cpp -------------------------------------------------------===//
+  /// Cuts a kernel into regions for some warps of the team.
+  llvm::LogicalResult splitRoles();
+  llvm::LogicalResult emitScope(mlir::scf::IfOp scope);
+  bool isOfWarpGroups(mlir::Operation *op) const;
+  /// The copies of a loop over tiles, by the warps that do nothing else.
+  llvm::LogicalResult emitProducerLoop(const TileLoop &tiles);
+  /// The stage after `position`.
+  RingPosition advance(Builder &b, RingPosition position) const;
+  mlir::Value stageOffset(Builder &b, mlir::Value stage, bool isKey) const;
+  /// Offset of a stage's phase barrier without its displacement.
+  static mlir::Value barrierOffset(Builder &b, mlir::Value stage, const RoleState &state);
+
+  //===-- WarpGroups.cpp --------------------------------------------------===//
+  /// The first operand of products, stored where warp groups read it.
+  llvm::LogicalResult placeFirstOperand(mlir::Value tile, ProductType type);
+  llvm::LogicalResult emitGroupLoop(const TileLoop &tiles);
 
   //===-- Loops.cpp -------------------------------------------------------===//
   /// A loop over tiles none of whose operands go through a ring.
@@ -220,7 +290,11 @@ public:
   /// Reserves staging memory that is used until the next barrier of all.
   void useStaging(int64_t bytes) { stagingBytes = std::max(stagingBytes, bytes); }
   Builder entryBuilder() { return entry; }
+  /// Erases an operation, that other tiles may still speak of, when all is emitted.
   void finished(mlir::Operation *op) { done.push_back(op); }
+
+  /// Of the scope that is being emitted; null outside scopes of warps that compute while others copy.
+  RoleState *roles = nullptr;
 
 private:
   /// Decides what does not fit the registers.
@@ -233,6 +307,9 @@ private:
   int64_t stagingBytes = 0;
   bool failedOp = false;
   llvm::SmallVector<mlir::Operation *> done;
+  /// Regions for some warps: how many; those with a RoleState have warps that copy in their other region.
+  llvm::DenseMap<mlir::Operation *, int64_t> scopes;
+  llvm::DenseMap<mlir::Operation *, RoleState> roleScopes;
   /// Lane and warp parts of coordinates, by the printed modes that make them.
   llvm::StringMap<mlir::Value> coordinateBases;
   /// Elements of rows and numbers that were loaded where they are defined, and what follows from them.

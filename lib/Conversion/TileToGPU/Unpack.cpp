@@ -334,7 +334,7 @@ StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
 void TeamEmitter::unpack(Builder &b, Operation *op, const StagedOperand &operand) {
   const Source source = sourceOf(op);
   const int64_t channels = cast<tile::OperandType>(op->getResult(0).getType()).getChannels();
-  const int64_t team = schedule.getWarps() * facts.lanes;
+  const int64_t team = warps * facts.lanes;
   Value thread = toIndex(b, addWords(b, mulWords(b, warp, facts.lanes), lane));
   auto loop = scf::ForOp::create(b, thread, indexOf(b, operand.slots * operand.chunks), indexOf(b, team));
   Builder body = Builder::atBlockBegin(b.getLoc(), loop.getBody());

@@ -9,6 +9,11 @@ static constexpr MmaAtom atoms[] = {
     {"m16n8k32.i8", 16, 8, 32, AtomElement::I8, AtomElement::I32},
 };
 
+static constexpr GroupMmaAtom groupAtoms[] = {
+    {"m64k16.f16", 4, 64, 16, 256, "m16n8k16.f16"},
+    {"m64k16.bf16", 4, 64, 16, 256, "m16n8k16.bf16"},
+};
+
 int64_t kvc::bitsOf(AtomElement element) {
   switch (element) {
   case AtomElement::F16:
@@ -27,6 +32,15 @@ llvm::ArrayRef<MmaAtom> kvc::getMmaAtoms() { return atoms; }
 
 const MmaAtom *kvc::lookupMmaAtom(llvm::StringRef name) {
   for (const MmaAtom &atom : atoms) {
+    if (atom.name == name) {
+      return &atom;
+    }
+  }
+  return nullptr;
+}
+
+const GroupMmaAtom *kvc::lookupGroupMmaAtom(llvm::StringRef name) {
+  for (const GroupMmaAtom &atom : groupAtoms) {
     if (atom.name == name) {
       return &atom;
     }

@@ -1,6 +1,8 @@
 //===- Schedule.cpp - Tile sizes of attention kernels ---------------------===//
 #include "kvc/Target/Schedule.h"
 
+#include "kvc/Target/Atoms.h"
+
 using namespace kvc;
 
 static ProductType productOf(mlir::Type type) {
@@ -49,11 +51,47 @@ int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
   return heads;
 }
 
+static const GroupMmaAtom *groupAtomFor(const AttentionShape &shape, const TeamFacts &facts) {
+  kvcache::CacheType cache = shape.cache;
+  const bool plain = cache.getK() == cache.getV() && !cache.getRope() && !cache.aliasesValues() && !cache.hasTail();
+  std::string name = (facts.groupAtom + "." + cache.getK().getName()).str();
+  return plain && facts.producerWarps ? lookupGroupMmaAtom(name) : nullptr;
+}
+
+/// For products of warp groups: two groups compute, others copy. What a lane holds of the accumulator, of the scores
+/// and of the probabilities at once must fit its registers. Nothing where no tile does.
+static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const Target &target,
+                                              const GroupMmaAtom &atom) {
+  constexpr int64_t groups = 2, otherRegisters = 56, barrierBytes = 256, split = 1024;
+  const int64_t kDim = shape.cache.getKDim(), vDim = shape.cache.getVDim(), rows = groups * atom.m;
+  const TeamFacts &facts = *target.team;
+  const int64_t heads = chooseHeads(shape, &target), tokens = rows / heads;
+  const bool fillsTile = tokens >= 2 && tokens * heads > rows - rows / (groups * atom.warps);
+  if (kDim % atom.k || vDim % atom.k || vDim > atom.maxN || !fillsTile) {
+    return {};
+  }
+  for (int64_t slots : {128, 96, 64}) {
+    const int64_t held = vDim / 2 + slots / 2 + slots / 4;
+    const int64_t queryBytes = rows * kDim * 2, stageBytes = slots * (kDim + vDim) * 2;
+    const int64_t stages = std::min<int64_t>(3, (facts.stagingBytes - queryBytes - barrierBytes) / stageBytes);
+    if (held + otherRegisters <= facts.consumerRegisters && stages >= 2) {
+      return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, groups * atom.warps, stages,
+                                     facts.producerWarps);
+    }
+  }
+  return {};
+}
+
 /// For teams: 16 query rows for each warp keep scores, accumulator and queries in registers; 64 slots a tile give every
 /// warp of a decode step one matrix instruction's worth. Two stages of keys and values must fit the staging memory.
 static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const Target &target) {
   constexpr int64_t stages = 2, split = 1024;
   const TeamFacts &facts = *target.team;
+  if (const GroupMmaAtom *atom = groupAtomFor(shape, facts)) {
+    if (tile::ScheduleAttr schedule = chooseGroupSchedule(shape, target, *atom)) {
+      return schedule;
+    }
+  }
   const int64_t heads = chooseHeads(shape, &target);
   const bool wide = isWide(shape, facts);
   const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();

@@ -8,12 +8,12 @@ using namespace kvc;
 
 // Limits of compute capabilities as the CUDA C++ programming guide lists them; processors: A100, RTX 3090, L4, H100
 // SXM, B200, RTX 5090.
-static constexpr TeamFacts sm80{32, 1024, 163 << 10, 164 << 10, 65536, 255, 108, false, false};
-static constexpr TeamFacts sm86{32, 1024, 99 << 10, 100 << 10, 65536, 255, 82, false, false};
-static constexpr TeamFacts sm89{32, 1024, 99 << 10, 100 << 10, 65536, 255, 58, true, false};
-static constexpr TeamFacts sm90{32, 1024, 227 << 10, 228 << 10, 65536, 255, 132, true, true};
-static constexpr TeamFacts sm100{32, 1024, 227 << 10, 228 << 10, 65536, 255, 148, true, false};
-static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170, true, false};
+static constexpr TeamFacts sm80{32, 1024, 163 << 10, 164 << 10, 65536, 255, 108, false, "", 0, 0, 0};
+static constexpr TeamFacts sm86{32, 1024, 99 << 10, 100 << 10, 65536, 255, 82, false, "", 0, 0, 0};
+static constexpr TeamFacts sm89{32, 1024, 99 << 10, 100 << 10, 65536, 255, 58, true, "", 0, 0, 0};
+static constexpr TeamFacts sm90{32, 1024, 227 << 10, 228 << 10, 65536, 255, 132, true, "m64k16", 4, 40, 232};
+static constexpr TeamFacts sm100{32, 1024, 227 << 10, 228 << 10, 65536, 255, 148, true, "", 0, 0, 0};
+static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170, true, "", 0, 0, 0};
 
 static constexpr Target targetTable[] = {
     {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 1, 4, 4, 2, 512 << 10},

@@ -68,6 +68,20 @@ StringRef nvidia::assemblerVersion() {
   return version;
 }
 
+/// What the assembler says of code that it had to change: products that it runs one after the other, registers that it
+/// does not move. Empty when there is nothing.
+static StringRef findComplaint(StringRef log) {
+  SmallVector<StringRef> lines;
+  log.split(lines, '\n');
+  llvm::Regex numbered("\\(C7[0-9]+\\)");
+  for (StringRef line : lines) {
+    if (line.contains("Potential Performance Loss") || line.contains("setmaxnreg") || numbered.match(line)) {
+      return line;
+    }
+  }
+  return {};
+}
+
 FailureOr<nvidia::Cubin> nvidia::assemble(Location location, StringRef ptx, const Target &target) {
   auto fail = [&](const llvm::Twine &message) { return FailureOr<Cubin>(emitError(location) << message); };
   llvm::ErrorOr<std::string> ptxas = findAssembler();
@@ -107,6 +121,9 @@ FailureOr<nvidia::Cubin> nvidia::assemble(Location location, StringRef ptx, cons
   StringRef said = log ? (*log)->getBuffer() : StringRef();
   if (code != 0) {
     return fail("ptxas refuses the code of target " + target.name + ": " + (message.empty() ? said.str() : message));
+  }
+  if (StringRef complaint = findComplaint(said); !complaint.empty()) {
+    return fail("ptxas does not take the code of target " + target.name + " as it was meant: " + complaint.trim());
   }
   auto bytes = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!bytes) {

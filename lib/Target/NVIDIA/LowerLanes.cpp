@@ -10,6 +10,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace kvc {
@@ -39,6 +40,47 @@ public:
         .Case([&](tile::WaitAsyncOp op) {
           NVVM::CpAsyncWaitGroupOp::create(b, static_cast<uint32_t>(op.getPending()));
           return erase();
+        })
+        .Case([&](tile::GroupMmaOp op) { return lowerGroupMma(op); })
+        .Case([&](tile::GroupMmaWaitOp op) {
+          std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
+          SmallVector<Value> registers;
+          for (Value value : op.getValues()) {
+            registers.push_back(isa<VectorType>(value.getType()) ? LLVM::BitcastOp::create(b, b.getI32Type(), value)
+                                                                 : value);
+          }
+          SmallVector<Value> waited = tied(text, registers, {}, "");
+          for (auto [value, result] : llvm::zip_equal(waited, op.getResults())) {
+            value = isa<VectorType>(result.getType()) ? LLVM::BitcastOp::create(b, result.getType(), value) : value;
+          }
+          return replace(waited);
+        })
+        .Case([&](tile::PublishOp) { return assembly("fence.proxy.async.shared::cta;", {}, ""); })
+        .Case([&](tile::PhaseInitOp op) {
+          std::string text = "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(op.getArrivals()) + ";";
+          return assembly(text, {address(op.getMemory(), op.getOffset(), op.getDisplacement(), sharedSpace)}, "r");
+        })
+        .Case([&](tile::PhaseArriveOp op) {
+          Value at = address(op.getMemory(), op.getOffset(), op.getDisplacement(), sharedSpace);
+          return assembly(op.getAfterCopies() ? "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];"
+                                              : "mbarrier.arrive.shared::cta.b64 _, [$0];",
+                          {at}, "r");
+        })
+        .Case([&](tile::PhaseWaitOp op) {
+          Value at = address(op.getMemory(), op.getOffset(), op.getDisplacement(), sharedSpace);
+          // A try gives up after a while.
+          return assembly("{\n.reg .pred over;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 over, [$0], $1;\n"
+                          "@!over bra again;\n}",
+                          {at, op.getParity()}, "r,r");
+        })
+        .Case([&](tile::PartBarrierOp op) {
+          std::string text = "bar.sync " + std::to_string(op.getId()) + ", " + std::to_string(op.getLanes()) + ";";
+          return assembly(text, {}, "");
+        })
+        .Case([&](tile::SetRegistersOp op) {
+          std::string text = std::string("setmaxnreg.") + (op.getMore() ? "inc" : "dec") + ".sync.aligned.u32 " +
+                             std::to_string(op.getCount()) + ";";
+          return assembly(text, {}, "");
         })
         .Case([&](gpu::BarrierOp) {
           NVVM::Barrier0Op::create(b);
@@ -80,6 +122,121 @@ private:
   LogicalResult replace(ValueRange values) {
     op->replaceAllUsesWith(values);
     return erase();
+  }
+
+  /// Instructions that act on memory and give nothing.
+  LogicalResult assembly(StringRef text, ValueRange operands, StringRef constraints) {
+    std::string all = constraints.str() + (constraints.empty() ? "" : ",") + "~{memory}";
+    inlineAssembly(TypeRange(), operands, text, all);
+    return erase();
+  }
+  LLVM::InlineAsmOp inlineAssembly(TypeRange results, ValueRange operands, StringRef text, StringRef constraints) {
+    return LLVM::InlineAsmOp::create(b, results, operands, text, constraints, /*has_side_effects=*/true,
+                                     /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
+                                     ArrayAttr());
+  }
+  /// Instructions on registers (f32 and i32) that are read and written, then on `others`; outputs come first.
+  SmallVector<Value> tied(StringRef text, ValueRange registers, ValueRange others, StringRef constraints) {
+    std::string all;
+    for (Value value : registers) {
+      all += value.getType().isF32() ? "=f," : "=r,";
+    }
+    all += constraints.str() + (constraints.empty() ? "" : ",");
+    for (size_t i = 0; i < registers.size(); ++i) {
+      all += std::to_string(i) + ",";
+    }
+    SmallVector<Value> operands(others);
+    llvm::append_range(operands, registers);
+    return results(text, operands, all + "~{memory}", llvm::to_vector(registers.getTypes()));
+  }
+  SmallVector<Value> results(StringRef text, ValueRange operands, StringRef constraints, ArrayRef<Type> types) {
+    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), types);
+    Value all = inlineAssembly(Type(type), operands, text, constraints).getResult(0);
+    SmallVector<Value> values;
+    for (int64_t i = 0; i < static_cast<int64_t>(types.size()); ++i) {
+      values.push_back(LLVM::ExtractValueOp::create(b, all, ArrayRef<int64_t>{i}));
+    }
+    return values;
+  }
+
+  /// Low word of a matrix descriptor: the address and, of operands whose rows lie across the summed dimension, the
+  /// distance of panels, in units of 16 bytes.
+  Value descriptor(Value memory, Value offset, int64_t panel) {
+    Value base = LLVM::PtrToIntOp::create(b, b.getI32Type(), address(memory, offset, 0, sharedSpace));
+    Value place = arith::ShRUIOp::create(b, base, arith::ConstantOp::create(b, b.getI32IntegerAttr(4)));
+    Value leading = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(panel / 16 << 16)));
+    return arith::OrIOp::create(b, place, leading);
+  }
+
+  /// All steps of a product in one piece, so that nothing comes between them: the fence, which orders what was written
+  /// to registers before, the products, the end of their group.
+  LogicalResult lowerGroupMma(tile::GroupMmaOp op) {
+    constexpr int64_t stepBytes = 32, stepRows = 16, rowGroup = 8;
+    const GroupMmaAtom *atom = lookupGroupMmaAtom(op.getAtom());
+    const int64_t count = static_cast<int64_t>(op.getResults().size()), steps = op.getSteps(),
+                  swizzle = op.getSwizzle();
+    if (!atom || count % 4 || count * 2 > atom->maxN) {
+      return op.emitOpError() << "expects a row of the table of group atoms and at most its columns, but got '"
+                              << op.getAtom() << "' with " << count * 2;
+    }
+    const bool fromMemory = op.getA().empty(), accumulates = !op.getAcc().empty();
+    if (!fromMemory && static_cast<int64_t>(op.getA().size()) != steps * 4) {
+      return op.emitOpError() << "expects " << steps * 4 << " registers of its first operand, but got "
+                              << op.getA().size();
+    }
+    // High word of a descriptor: distance of groups of eight rows, and the swizzle.
+    const int64_t high = rowGroup * swizzle / 16 | (swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3) << 30;
+    SmallVector<Value> inputs;
+    std::string constraints;
+    auto add = [&](Value value) {
+      inputs.push_back(value);
+      constraints += constraints.empty() ? "r" : ",r";
+      return "$" + std::to_string(count + static_cast<int64_t>(inputs.size()) - 1);
+    };
+    SmallVector<std::string> words;
+    for (Value word : op.getA()) {
+      words.push_back(add(LLVM::BitcastOp::create(b, b.getI32Type(), word)));
+    }
+    std::string a = fromMemory ? add(descriptor(op.getMemory(), op.getAOffset(), 0)) : "";
+    std::string second = add(descriptor(op.getMemory(), op.getBOffset(), op.getTransposed() ? op.getBPanel() : 0));
+    std::string sums;
+    for (int64_t i = 0; i < count; ++i) {
+      sums += (i ? ", $" : "$") + std::to_string(i);
+    }
+    const StringRef type = op.getAtom().rsplit('.').second;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << "{\n.reg .b32 low, high;\n.reg .b64 a, b;\nmov.b32 high, " << high << ";\nwgmma.fence.sync.aligned;\n";
+    auto describe = [&](StringRef name, StringRef low, int64_t bytes) {
+      os << "add.u32 low, " << low << ", " << bytes / 16 << ";\nmov.b64 " << name << ", {low, high};\n";
+    };
+    for (int64_t step = 0; step < steps; ++step) {
+      auto alongRow = [&](int64_t panel) { return step * stepBytes / swizzle * panel + step * stepBytes % swizzle; };
+      if (fromMemory) {
+        describe("a", a, alongRow(op.getAPanel()));
+      }
+      describe("b", second, op.getTransposed() ? step * stepRows * swizzle : alongRow(op.getBPanel()));
+      os << "wgmma.mma_async.sync.aligned.m64n" << count * 2 << "k16.f32." << type << "." << type << " {" << sums
+         << "}, ";
+      if (fromMemory) {
+        os << "a";
+      } else {
+        os << "{" << llvm::join(ArrayRef<std::string>(words).slice(step * 4, 4), ", ") << "}";
+      }
+      // Whether it adds, signs of A and B, whether A (of memory) and B lie transposed.
+      os << ", b, " << (accumulates || step ? 1 : 0) << ", 1, 1" << (fromMemory ? ", 0" : "") << ", "
+         << (op.getTransposed() ? 1 : 0) << ";\n";
+    }
+    os << "wgmma.commit_group.sync.aligned;\n}";
+    if (accumulates) {
+      return replace(tied(text, op.getAcc(), inputs, constraints));
+    }
+    std::string outputs;
+    for (int64_t i = 0; i < count; ++i) {
+      outputs += "=f,";
+    }
+    return replace(
+        results(text, inputs, outputs + constraints + ",~{memory}", SmallVector<Type>(count, b.getF32Type())));
   }
 
   FailureOr<Value> call(StringRef intrinsic, Value x) {

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "kvc/Target/NVIDIA/Passes.h"
 
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Lanes.h"
 #include "kvc/Target/LLVM/KernelWords.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -88,6 +88,11 @@ struct NVIDIAWrapKernelsPass : kvc::impl::NVIDIAWrapKernelsPassBase<NVIDIAWrapKe
     entry->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
     entry->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                    b.getDenseI32ArrayAttr({static_cast<int32_t>(team.getInt()), 1, 1}));
+    bool resizes = kernel.walk([](tile::SetRegistersOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    if (resizes) {
+      // Registers move between warps only where a kernel says how many teams a processor has.
+      entry->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
+    }
     b.setInsertionPointToStart(entry.addEntryBlock(b));
     ParameterWords words(b, entry.getArguments(), types);
     SmallVector<Value> arguments;

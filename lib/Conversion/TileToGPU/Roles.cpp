@@ -1,0 +1,386 @@
+//===- Roles.cpp - Warps that copy, warps that compute --------------------===//
+//
+// A kernel with producers is cut into regions for parts of the team: where a query tile has as many rows as the groups
+// of computing warps, the other warps do nothing but copy keys and values into a ring of stages that both sides know by
+// phase barriers. Elsewhere (decode) some warps do all, and the others have nothing to do.
+//
+//   copying warps, for each tile            computing warps, for each tile (WarpGroups.cpp)
+//     wait: keys' stage is free               wait: keys are there
+//     start copies, arrive when they end      scores; arrive: keys' stage is free
+//     the same for values                     wait: values are there ...
+//
+// Numbers that do not depend on tiles are computed before the cut, by all.
+//
+//===----------------------------------------------------------------------===//
+#include "TeamEmitter.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace kvc;
+
+/// Arrivals of a copying warp for a full stage are those of its lanes; computing warps arrive once each.
+static constexpr int64_t panelAlignment = 1024, barrierBytes = 8;
+
+static bool isTileType(Type type) { return isa<VectorType>(type); }
+
+/// The operands of a block's loops, when all lie in loops of the block itself; nothing otherwise.
+static std::optional<SmallVector<tile::OperandOp>> operandsOfLoops(Block &block) {
+  SmallVector<tile::OperandOp> operands;
+  bool direct = true;
+  block.walk([&](Operation *op) {
+    if (auto operand = dyn_cast<tile::OperandOp>(op)) {
+      operands.push_back(operand);
+      auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+      direct &= loop && loop->getBlock() == &block;
+    }
+    direct &= !isa<tile::GatherOperandOp>(op);
+  });
+  if (!direct || operands.empty()) {
+    return std::nullopt;
+  }
+  return operands;
+}
+
+/// How warp groups compute a block; nothing where they do not.
+static std::optional<RoleState> rolesOf(TeamEmitter &emitter, Block &block, int64_t rows) {
+  const TeamFacts &facts = emitter.facts;
+  const int64_t producers = emitter.schedule.getProducers();
+  auto operands = operandsOfLoops(block);
+  if (!operands || static_cast<int64_t>(llvm::divideCeil(rows, 16)) != emitter.schedule.getWarps()) {
+    return std::nullopt;
+  }
+  RoleState state;
+  state.stages = std::max<int64_t>(2, emitter.schedule.getStages());
+  for (tile::OperandOp op : *operands) {
+    auto type = cast<kvcache::CacheType>(op.getCache().getType());
+    const bool isKey = op.getPlane() == kvcache::Plane::K;
+    const int64_t slots = op.getType().getSlots(), channels = op.getType().getChannels();
+    const GroupMmaAtom *atom =
+        lookupGroupMmaAtom((facts.groupAtom + "." + type.getFormat(op.getPlane()).getName()).str());
+    if (!atom || (state.atom && atom != state.atom) || op.getPart() != tile::Part::Pages || (isKey && type.getRope()) ||
+        type.aliasesValues() || channels % atom->k || slots % (producers * 8) ||
+        emitter.schedule.getWarps() % atom->warps || slots > atom->maxN || channels > atom->maxN) {
+      return std::nullopt;
+    }
+    state.atom = atom;
+    Panels panels = Panels::of(slots, channels);
+    const int64_t rowsPerWarp = slots / producers;
+    if (rowsPerWarp > facts.lanes || rowsPerWarp % (facts.lanes / panels.chunks())) {
+      return std::nullopt;
+    }
+    (isKey ? state.k : state.v) = panels;
+  }
+  if (!state.k.columns || !state.v.columns || state.k.rows != state.v.rows) {
+    return std::nullopt;
+  }
+  state.query = Panels::of(emitter.schedule.getWarps() * 16, state.k.columns);
+  state.kOffset = llvm::alignTo(state.query.bytes(), panelAlignment);
+  state.vOffset = state.kOffset + llvm::alignTo(state.k.bytes(), panelAlignment) * state.stages;
+  state.barrierOffset = state.vOffset + llvm::alignTo(state.v.bytes(), panelAlignment) * state.stages;
+  return state;
+}
+
+LogicalResult TeamEmitter::splitRoles() {
+  llvm::SetVector<Block *> blocks;
+  llvm::DenseMap<Block *, int64_t> rowsOf;
+  context.kernel.walk([&](tile::LoadRowsOp op) {
+    auto type = cast<VectorType>(op.getType());
+    // A region for some warps gives nothing to the others: around loops, not in them.
+    Block *block = op->getBlock();
+    while (block->getTerminator()->getNumOperands() || isa<scf::ForOp>(block->getParentOp())) {
+      block = block->getParentOp()->getBlock();
+    }
+    if (type.getRank() == 2 && blocks.insert(block)) {
+      rowsOf[block] = type.getDimSize(0);
+    }
+  });
+  llvm::DenseMap<Block *, RoleState> states;
+  for (Block *block : blocks) {
+    if (std::optional<RoleState> state = rolesOf(*this, *block, rowsOf[block])) {
+      states[block] = *state;
+    }
+  }
+  if (states.empty()) {
+    return success();
+  }
+  teamWarps += schedule.getProducers();
+  // Roles are those of warps: their number is the same in all lanes, and shall be known to be.
+  warp = shuffleFrom(entry, warp, wordOf(entry, 0));
+  for (Block *block : blocks) {
+    // What follows from tiles, or acts, goes into the region; numbers stay outside.
+    SmallVector<Operation *> moved;
+    llvm::DenseSet<Operation *> isMoved;
+    for (Operation &op : block->without_terminator()) {
+      bool moves = op.getNumRegions() || op.getNumResults() == 0 || isa<tile::LoadRowsOp>(op) ||
+                   llvm::any_of(op.getOperandTypes(), isTileType) || llvm::any_of(op.getResultTypes(), isTileType) ||
+                   llvm::any_of(op.getOperands(), [&](Value value) { return isMoved.contains(value.getDefiningOp()); });
+      if (moves && !isa<arith::ConstantOp>(op)) {
+        moved.push_back(&op);
+        isMoved.insert(&op);
+      }
+    }
+    auto state = states.find(block);
+    const bool hasRoles = state != states.end();
+    int64_t count = schedule.getWarps();
+    if (!hasRoles) {
+      // Every warp that shares the columns of scores needs whole instructions of 16 slots.
+      auto divides = [&] {
+        warps = count;
+        return schedule.getSlots() % (16 * shapeOf(rowsOf[block]).columnWarps) == 0 && schedule.getSlots() % count == 0;
+      };
+      while (count > 1 && !divides()) {
+        count /= 2;
+      }
+      warps = schedule.getWarps();
+    }
+    Builder b(moved.front()->getLoc(), block->getTerminator());
+    Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, warp, wordOf(b, count));
+    auto scope = scf::IfOp::create(b, works, /*withElseRegion=*/true);
+    for (Operation *op : moved) {
+      op->moveBefore(scope.thenBlock()->getTerminator());
+    }
+    scopes[scope] = count;
+    if (hasRoles) {
+      useStaging(state->second.barrierOffset + 4 * state->second.stages * barrierBytes);
+      roleScopes[scope] = state->second;
+    }
+  }
+  return success();
+}
+
+bool TeamEmitter::isOfWarpGroups(Operation *op) const {
+  for (; op; op = op->getParentOp()) {
+    if (roleScopes.contains(op)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+LogicalResult TeamEmitter::emitScope(scf::IfOp scope) {
+  const int64_t outer = warps;
+  warps = scopes.lookup(scope);
+  auto found = roleScopes.find(scope);
+  if (found != roleScopes.end()) {
+    RoleState &state = found->second;
+    Builder b(scope.getLoc(), scope);
+    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          addWords(b, mulWords(b, warp, facts.lanes), lane), wordOf(b, 0));
+    auto first = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+    Builder inner = Builder::atBlockBegin(scope.getLoc(), first.thenBlock());
+    const int64_t copiers = schedule.getProducers() * facts.lanes;
+    for (int64_t i = 0; i < state.stages; ++i) {
+      Value at = barrierOffset(inner, wordOf(inner, i), state);
+      for (bool isKey : {true, false}) {
+        tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), copiers);
+        tile::PhaseInitOp::create(inner, staging, at, state.emptyAt(isKey), warps);
+      }
+    }
+    gpu::BarrierOp::create(b);
+    state.produced = state.consumed = {wordOf(b, 0), wordOf(b, 0)};
+    state.producer = scope.elseBlock();
+    roles = &state;
+  }
+  // Whole groups of warps give registers up, and take them.
+  if (warps % schedule.getProducers() == 0) {
+    Builder some = Builder::atBlockBegin(scope.getLoc(), scope.thenBlock());
+    tile::SetRegistersOp::create(some, facts.consumerRegisters, /*more=*/true);
+    Builder others = Builder::atBlockBegin(scope.getLoc(), scope.elseBlock());
+    tile::SetRegistersOp::create(others, facts.producerRegisters, /*more=*/false);
+  }
+  LogicalResult result = emitBlock(*scope.thenBlock());
+  roles = nullptr;
+  warps = outer;
+  return result;
+}
+
+RingPosition TeamEmitter::advance(Builder &b, RingPosition position) const {
+  Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, position.stage, wordOf(b, roles->stages - 1));
+  return {arith::SelectOp::create(b, isLast, wordOf(b, 0), addWords(b, position.stage, 1)),
+          arith::XOrIOp::create(b, position.parity, arith::ExtUIOp::create(b, b.getI32Type(), isLast))};
+}
+
+Value TeamEmitter::stageOffset(Builder &b, Value stage, bool isKey) const {
+  const int64_t bytes = llvm::alignTo((isKey ? roles->k : roles->v).bytes(), panelAlignment);
+  return addWords(b, mulWords(b, stage, bytes), isKey ? roles->kOffset : roles->vOffset);
+}
+
+Value TeamEmitter::barrierOffset(Builder &b, Value stage, const RoleState &state) {
+  return addWords(b, mulWords(b, stage, barrierBytes), state.barrierOffset);
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The copies of one loop by the copying warps: rows of a tile among warps, and of a warp's rows the lanes take 16
+/// bytes each, side by side within a panel.
+class Producer {
+public:
+  Producer(TeamEmitter &emitter, const TileLoop &tiles)
+      : emitter(emitter), loop(tiles.loop), first(tiles.operands.front()),
+        cache(emitter.context.cache(first.getCache())),
+        rowsPerWarp(emitter.roles->k.rows / emitter.schedule.getProducers()), pageSlots(cache.type.getPage()) {
+    // Rows that surely lie side by side in one page share an address.
+    const int64_t shared = std::gcd(pageSlots, rowsPerWarp);
+    auto is = [&](Value value) { return isMultipleOf(value, shared); };
+    const bool aligned = first.getSlot() == loop.getInductionVar() ? is(loop.getLowerBound()) && is(loop.getStep())
+                                                                   : is(first.getSlot());
+    const int64_t together = emitter.facts.lanes / std::min(emitter.roles->k.chunks(), emitter.roles->v.chunks());
+    run = aligned && shared % together == 0 ? shared : 0;
+  }
+
+  /// The page of this lane's row of the tile at `iv` (i32); 0 past the loop's end.
+  Value loadPage(ImplicitLocOpBuilder &b, Value iv);
+  void copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, Value page, Value stage);
+
+private:
+  Value warpRow(ImplicitLocOpBuilder &b) {
+    Value number = addWords(b, emitter.warp, -emitter.schedule.getWarps());
+    return mulWords(b, number, rowsPerWarp);
+  }
+  void emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, Value page, Value stage,
+                  bool isFull);
+
+  TeamEmitter &emitter;
+  scf::ForOp loop;
+  tile::OperandOp first;
+  const CacheMemory &cache;
+  int64_t rowsPerWarp, pageSlots;
+  /// Rows that share an address; 0: none surely do.
+  int64_t run = 0;
+};
+} // namespace
+
+Value Producer::loadPage(ImplicitLocOpBuilder &b, Value iv) {
+  Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
+  auto inside = scf::IfOp::create(b, TypeRange{b.getI32Type()}, isInside, /*withElseRegion=*/true);
+  ImplicitLocOpBuilder yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.thenBlock());
+  IRMapping mapping;
+  Value slot = valueAt(yes, loop, first.getSlot(), iv, mapping);
+  Value count = valueAt(yes, loop, first.getCount(), iv, mapping);
+  Value own = warpRow(yes);
+  if (run != rowsPerWarp) {
+    own = addWords(yes, own, arith::RemUIOp::create(yes, emitter.lane, wordOf(yes, rowsPerWarp)));
+  }
+  // Rows past the end have no page: the last row's stands for theirs. A tile may count no slot at all.
+  Value last = arith::MaxSIOp::create(yes, arith::SubIOp::create(yes, count, indexOf(yes, 1)), indexOf(yes, 0));
+  Value row = arith::MinSIOp::create(yes, toIndex(yes, own), last);
+  Value logical = arith::DivUIOp::create(yes, arith::AddIOp::create(yes, slot, row), indexOf(yes, pageSlots));
+  Value table = emitter.context.tableRow(yes, cache, first.getSequence(), first.getHead());
+  scf::YieldOp::create(yes, memref::LoadOp::create(yes, cache.table, ValueRange{table, logical}).getResult());
+  ImplicitLocOpBuilder no = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.elseBlock());
+  scf::YieldOp::create(no, wordOf(no, 0));
+  return inside.getResult(0);
+}
+
+void Producer::copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, Value page, Value stage) {
+  IRMapping mapping;
+  Value slot = valueAt(b, loop, op.getSlot(), iv, mapping), count = valueAt(b, loop, op.getCount(), iv, mapping);
+  Value isFull = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, op.getType().getSlots()));
+  auto full = scf::IfOp::create(b, isFull, /*withElseRegion=*/true);
+  ImplicitLocOpBuilder whole = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.thenBlock());
+  emitCopies(whole, op, slot, count, page, stage, true);
+  ImplicitLocOpBuilder part = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.elseBlock());
+  emitCopies(part, op, slot, count, page, stage, false);
+}
+
+void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, Value page, Value stage,
+                          bool isFull) {
+  const bool isKey = op.getPlane() == kvcache::Plane::K;
+  const Panels &panels = isKey ? emitter.roles->k : emitter.roles->v;
+  const PlaneLayout &plane = cache.layout.plane(op.getPlane());
+  const int64_t chunks = panels.chunks(), together = emitter.facts.lanes / chunks, rowBytes = panels.columns * 2;
+  Value laneRow = arith::DivUIOp::create(b, emitter.lane, wordOf(b, chunks));
+  Value laneChunk = arith::RemUIOp::create(b, emitter.lane, wordOf(b, chunks));
+  Value own = warpRow(b), base = emitter.stageOffset(b, stage, isKey);
+
+  // Where a row lies in memory, for rows from `row` on (a number of this warp's) of the page `page`.
+  auto source = [&](int64_t row, Value page) {
+    Value place = arith::AddIOp::create(b, slot, toIndex(b, addWords(b, own, row)));
+    if (!run) {
+      place = arith::AddIOp::create(b, place, toIndex(b, laneRow));
+    }
+    Value inPage =
+        run == pageSlots ? indexOf(b, 0) : arith::RemUIOp::create(b, place, indexOf(b, pageSlots)).getResult();
+    if (run) {
+      inPage = fold<arith::AddIOp>(b, inPage, toIndex(b, laneRow));
+    }
+    Value bytes = arith::MulIOp::create(b, toIndex(b, page), indexOf(b, cache.layout.pageBytes));
+    if (!cache.type.getPerHead()) {
+      bytes = arith::AddIOp::create(b, bytes,
+                                    arith::MulIOp::create(b, op.getHead(), indexOf(b, cache.layout.headBlockBytes)));
+    }
+    bytes = arith::AddIOp::create(b, bytes, arith::MulIOp::create(b, inPage, indexOf(b, rowBytes)));
+    return arith::AddIOp::create(b, bytes, toIndex(b, mulWords(b, laneChunk, 16))).getResult();
+  };
+  // Swizzles repeat every eight rows: places of the rows of one period.
+  SmallVector<Value> places;
+  for (int64_t row = 0; row < std::max<int64_t>(8, together); row += together) {
+    Value here = addWords(b, laneRow, row);
+    Value flip = arith::AndIOp::create(b, arith::ShRUIOp::create(b, mulWords(b, here, panels.swizzle), wordOf(b, 7)),
+                                       wordOf(b, chunks - 1));
+    Value offset = mulWords(b, arith::XOrIOp::create(b, laneChunk, flip), 16);
+    offset = addWords(b, offset, mulWords(b, addWords(b, own, here), panels.swizzle));
+    places.push_back(addWords(b, offset, base));
+  }
+  const auto period = static_cast<int64_t>(places.size()) * together;
+  Value from;
+  for (int64_t row = 0; row < rowsPerWarp; row += together) {
+    int64_t inRun = 0;
+    if (!run) {
+      from = source(row, emitter.shuffleFrom(b, page, addWords(b, laneRow, row)));
+    } else {
+      inRun = row % run;
+      if (inRun == 0) {
+        from = source(row, run == rowsPerWarp ? page : emitter.shuffleFrom(b, page, wordOf(b, row)));
+      }
+    }
+    Value valid;
+    if (!isFull) {
+      // Subtracted from the count, which changes, so that no row numbers are kept in registers.
+      valid = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, addWords(b, own, laneRow),
+                                    addWords(b, toWord(b, count), -row));
+    }
+    for (int64_t panel = 0; panel < panels.count(); ++panel) {
+      const int64_t toDisplacement = row / period * period * panels.swizzle + panel * panels.panelBytes();
+      tile::CopyAsyncOp::create(b, cache.pages, from, plane.codes + inRun * rowBytes + panel * panels.swizzle,
+                                emitter.staging, places[row % period / together], toDisplacement, valid);
+    }
+  }
+}
+
+LogicalResult TeamEmitter::emitProducerLoop(const TileLoop &tiles) {
+  tile::OperandOp first = tiles.operands.front();
+  for (tile::OperandOp op : tiles.operands) {
+    if (op.getCache() != first.getCache() || op.getSlot() != first.getSlot() || op.getCount() != first.getCount() ||
+        op.getSequence() != first.getSequence() || op.getHead() != first.getHead()) {
+      return fail(op) << "of other slots than the loop's first operand has no lowering to teams yet";
+    }
+  }
+  scf::ForOp loop = tiles.loop;
+  Producer producer(*this, tiles);
+  Builder b(loop.getLoc(), roles->producer->getTerminator());
+  SmallVector<Value> init{producer.loadPage(b, loop.getLowerBound()), roles->produced.stage, roles->produced.parity};
+  auto copies = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), init);
+  Builder inner = Builder::atBlockBegin(loop.getLoc(), copies.getBody());
+  ValueRange carried = copies.getRegionIterArgs();
+  RingPosition position{carried[1], carried[2]};
+  Value page = carried[0], iv = copies.getInductionVar();
+  Value at = barrierOffset(inner, position.stage, *roles);
+  // A stage is free when the phase before is over; at first there is none.
+  Value before = arith::XOrIOp::create(inner, position.parity, wordOf(inner, 1));
+  Value nextPage = producer.loadPage(inner, arith::AddIOp::create(inner, iv, loop.getStep()));
+  for (tile::OperandOp op : tiles.operands) {
+    const bool isKey = op.getPlane() == kvcache::Plane::K;
+    tile::PhaseWaitOp::create(inner, staging, at, roles->emptyAt(isKey), before);
+    producer.copy(inner, op, iv, page, position.stage);
+    tile::PhaseArriveOp::create(inner, staging, at, roles->fullAt(isKey), /*after_copies=*/true);
+  }
+  RingPosition next = advance(inner, position);
+  scf::YieldOp::create(inner, ValueRange{nextPage, next.stage, next.parity});
+  roles->produced = {copies.getResult(1), copies.getResult(2)};
+  return success();
+}
