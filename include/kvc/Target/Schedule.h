@@ -5,6 +5,8 @@
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "kvc/Target/Target.h"
 
+#include <string>
+
 namespace kvc {
 
 /// The numbers that products of matrix instructions multiply: 16-bit ones, or f32 as sums of two bf16.
@@ -23,6 +25,9 @@ struct AttentionShape {
 /// The one place that picks tile sizes. Overridden by the attribute `tile.schedule` of an attention op. `target` is
 /// null where the module names none.
 tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *target);
+
+/// Why a schedule leaves products of warp groups, which the target has, to single warps; empty when it does not.
+std::string whyNoWarpGroups(const AttentionShape &shape, const Target &target);
 
 /// Query heads of a KV head that one work item attends with: the group, or a divisor of it where that many rows do not
 /// fit a team.

@@ -336,6 +336,14 @@ static void remarkSchedule(AttentionOp op, tile::ScheduleAttr schedule, int64_t 
   if (!target) {
     return;
   }
+  if (!schedule.getProducers()) {
+    std::string reason = op->hasAttr("tile.schedule")
+                             ? std::string()
+                             : whyNoWarpGroups({group, cast<CacheType>(op.getCaches()[0].getType())}, *target);
+    if (!reason.empty()) {
+      remark::missed(op.getLoc(), options("roles")) << ("no products of warp groups: " + reason);
+    }
+  }
   for (Value cache : op.getCaches()) {
     auto type = cast<CacheType>(cache.getType());
     for (Plane plane : {Plane::K, Plane::V}) {

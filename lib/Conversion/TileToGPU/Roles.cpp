@@ -14,6 +14,8 @@
 //===----------------------------------------------------------------------===//
 #include "TeamEmitter.h"
 
+#include "mlir/IR/Remarks.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -102,6 +104,8 @@ LogicalResult TeamEmitter::splitRoles() {
     }
   }
   if (states.empty()) {
+    remark::missed(context.kernel.getLoc(), remark::RemarkOpts::name("roles").category("attention"))
+        << "no products of warp groups: no query tile has operands that are rows of pages in loops of its own";
     return success();
   }
   teamWarps += schedule.getProducers();

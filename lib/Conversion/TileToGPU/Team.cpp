@@ -28,6 +28,7 @@ InFlightDiagnostic TeamEmitter::fail(Operation *op) {
 void TeamEmitter::placeQueries() {
   // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest.
   constexpr int64_t otherRegisters = 48;
+  const int64_t registers = teamWarps == schedule.getWarps() ? facts.laneRegisters : facts.consumerRegisters;
   int64_t most = 0, widest = 0;
   context.kernel.walk([&](tile::MmaOp op) {
     if (op.getContract() == tile::Contract::Slots && !isOfWarpGroups(op)) {
@@ -42,9 +43,9 @@ void TeamEmitter::placeQueries() {
     const TeamShape shape = shapeOf(rows);
     const int64_t scores = op.getB().getType().getSlots() / shape.columnWarps / 2, values = widest / 2;
     const int64_t sets = setsOf(productOf(op.getB()));
-    dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > facts.laneRegisters && shape.columnWarps > 1;
+    dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > registers && shape.columnWarps > 1;
     const int64_t held = dividesValues ? values / shape.columnWarps : values;
-    stagesQueries |= shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters > facts.laneRegisters;
+    stagesQueries |= shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters > registers;
     most = std::max(most, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
   });
   queryBytes = stagesQueries ? most : 0;

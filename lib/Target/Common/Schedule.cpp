@@ -70,7 +70,7 @@ static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const
   if (kDim % atom.k || vDim % atom.k || vDim > atom.maxN || !fillsTile) {
     return {};
   }
-  for (int64_t slots : {128, 96, 64}) {
+  for (int64_t slots : {128, 64}) {
     const int64_t held = vDim / 2 + slots / 2 + slots / 4;
     const int64_t queryBytes = rows * kDim * 2, stageBytes = slots * (kDim + vDim) * 2;
     const int64_t stages = std::min<int64_t>(3, (facts.stagingBytes - queryBytes - barrierBytes) / stageBytes);
@@ -118,6 +118,19 @@ static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const 
   const int64_t rows = wide ? rowsPerWarp : warps * prefillRowsPerWarp(shape, facts, slots);
   return tile::ScheduleAttr::get(shape.cache.getContext(), std::max<int64_t>(1, rows / heads), slots, split, warps,
                                  stages, /*producers=*/0);
+}
+
+std::string kvc::whyNoWarpGroups(const AttentionShape &shape, const Target &target) {
+  if (!target.team || target.team->groupAtom.empty()) {
+    return {};
+  }
+  const GroupMmaAtom *atom = groupAtomFor(shape, *target.team);
+  if (!atom) {
+    return "keys and values are not rows of one 16-bit format in pages alone, used as they are stored";
+  }
+  return chooseGroupSchedule(shape, target, *atom)
+             ? ""
+             : "heads and dimensions do not fill tiles of two groups whose operands fit registers and staging memory";
 }
 
 tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target *target) {
