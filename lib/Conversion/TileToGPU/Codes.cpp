@@ -21,16 +21,10 @@ std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operat
   const CacheMemory &cache = emitter.context.cache(op.getCache());
   const PlaneLayout &plane = cache.layout.plane(op.getPlane());
   const FormatAttr format = plane.format;
-<<<<<<< ours
-  const int64_t team = emitter.schedule.getWarps() * emitter.facts.lanes;
+  const int64_t team = emitter.warps * emitter.facts.lanes;
   // A chunk has as many bytes as a code has bits: one load where that is a power of two.
   if (!format.isInteger() || !llvm::isPowerOf2_64(format.getBits()) || !format.getScale().isF16() ||
       plane.channels % chunkChannels || (op.getPlane() == Plane::K && cache.type.getRope())) {
-=======
-  const int64_t team = emitter.warps * emitter.facts.lanes;
-  if (!format.isInteger() || !format.getScale().isF16() || plane.channels % chunkChannels ||
-      (op.getPlane() == Plane::K && cache.type.getRope())) {
->>>>>>> theirs
     return std::nullopt;
   }
   CodeTile tile(emitter, op, cache, plane, emitter.describeUnpacked(op, offset));
