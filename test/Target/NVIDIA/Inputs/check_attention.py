@@ -40,7 +40,7 @@ CASES = [
     Case("prefill", [64], [64]),
     Case("prefill_ragged", [5, 64, 100, 131, 0], [5, 2, 33, 131, 0]),
     Case("prefill_long", [330], [130]),
-    Case("prefill_long", [700, 1, 520], [70, 1, 130], heads=1, page=32),
+    Case("prefill_tiles", [700, 1, 520], [70, 1, 130], heads=1, page=32),
     Case("mixed", [300, 17, 1], [1, 17, 1], heads=1),
     Case("no_mask", [70, 5], [3, 1], mask=""),
     Case("window", [260, 40], [20, 1], mask="causal, window = 33 : i64"),
