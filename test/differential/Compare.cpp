@@ -67,6 +67,8 @@ static constexpr Tolerance tolerances[] = {
     {"attention", "int3", sums},
     {"attention", "int2", sums},
     {"attention", "f16 products", sums + products(f16)},
+    // f32 as high and low bf16 numbers: what their products leave out is below 2^-16.
+    {"attention", "split products", sums + products(bf16 * bf16)},
     {"rotated", "f32", sums + rotation},
     {"rotated", "f16", sums + rounded(2 * f16)},
     {"rotated", "bf16", sums + products(bf16) + rounded(2 * bf16)},
@@ -106,11 +108,12 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
   const llvm::StringRef v = storageOf(config[AxisV]);
   llvm::StringRef k = storageOf(config[AxisK]);
   bool pairs = k == "bf16" || v == "bf16" || (meaning.tail && meaning.tailType == "bf16");
-  bool halves = false;
+  bool halves = false, splits = false;
   if (target && target->team) {
     // Matrix units have products of 16-bit numbers; codes are decoded to the type of their scales.
     pairs |= config[AxisK].ends_with("/bf16") || config[AxisV].ends_with("/bf16");
-    halves = !pairs && !(k == "f32" && v == "f32");
+    splits = !pairs && k == "f32" && v == "f32";
+    halves = !pairs && !splits;
   }
   k = meaning.tail ? coarser(k, meaning.tailType) : k;
   llvm::StringRef result, storage = "f32";
@@ -143,6 +146,7 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
     // Elsewhere bf16 is the only format whose products may be of rounded queries and probabilities.
     storage = rotated && kvcache::lookupFormat(k)->bits < 8 ? k
               : pairs                                       ? "bf16"
+              : splits && !rotated                          ? "split products"
               : !halves                                     ? k
               : rotated && k == "int8"                      ? "int8, f16 products"
                                                             : "f16 products";
