@@ -41,9 +41,10 @@ static constexpr Errors rounded(double step) {
   return {step + rotation.peak, sqrtOf(step * rotation.rms) + rotation.rms};
 }
 // Codes of b bits: a group's range is at most twice the largest number, and that at most 8 times the root mean square.
+// Now and then a scale is rounded to the next f16, which moves all of its group by up to u.
 static constexpr Errors codes(int bits) {
   const double step = 2.0 / ((1 << bits) - 1);
-  return {step + rotation.peak, sqrtOf(8 * step * rotation.rms) + rotation.rms};
+  return {step + rotation.peak, sqrtOf(8 * step * rotation.rms) + rotation.rms + f16 / 2};
 }
 static constexpr Errors operator+(const Errors &a, const Errors &b) { return {a.peak + b.peak, a.rms + b.rms}; }
 
