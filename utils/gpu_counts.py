@@ -65,13 +65,13 @@ def cases():
     kivi4 = "page = 32, k = int4<axis = channel>, v = int4, residual = 128, tail = f32"
     for target in CHIPS:
         old = target == "sm_80"
-        yield Case("prefill hd128 f16", "prefill", target, (512, 1024), 64, causal=False,
+        yield Case("prefill hd128 f16", "prefill", target, (512, 1024), 128, causal=False,
                    bars={"slots": 3.85 if old else 1.8, "U": 0.965, "E": 0.95, "smem": 0.75})
         yield Case("prefill hd128 f16 causal, S = 4096", "prefill", target, (4096,), 0,
                    bars={"slots": 4.4 if old else 2.2})
         yield Case("prefill hd64 f16", "prefill", target, (512, 1024), 128, dim=64, causal=False,
                    bars={"slots": 4.9, "E": 0.94} if old else {"E": 0.94})
-        yield Case("prefill hd128 KIVI int4", "prefill", target, (1024, 1536), 64, kivi4, causal=False,
+        yield Case("prefill hd128 KIVI int4", "prefill", target, (1024, 1536), 128, kivi4, causal=False,
                    bars={"slots": 5.5} if old else {})
         for group in (4, 8):
             if group == 4:
