@@ -42,7 +42,7 @@ def test_refusals(model, model_path, tmp_path):
     for path in (bad, tmp_path / "none.gguf"):
         with pytest.raises(kvc.Error, match=path.name):
             kvc.Model.from_gguf(path)
-    with pytest.raises(kvc.Error, match="expects f16, bf16"):
+    with pytest.raises(kvc.Error, match="expects f32, f16, bf16, int8"):
         kvc.Model.from_gguf(model_path, kv="f15")
 
 
