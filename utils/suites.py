@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +44,8 @@ class Suite:
     environment: dict = field(default_factory=dict)
     # Runs when it is named, or with --long.
     on_demand: bool = False
+    # A program that utils/setup does not bring: where it is missing, the suite counts as one skipped case.
+    needs: str = ""
 
 
 ASAN = {
@@ -73,7 +76,7 @@ SUITES = [
     Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
     Suite("gpu-resources", "script", "utils/gpu-resources",  2,   5),
     Suite("gpu-counts",  "script", ".venv/bin/python utils/gpu_counts.py --filter sm_80", 3, 10),
-    Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5),
+    Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5, needs="nvcc"),
     Suite("ptx-mutants", "script", ".venv/bin/python test/Target/NVIDIA/Inputs/ptx_mutants.py --sites 4", 3, 10,
           on_demand=True),
     # On demand until all of its runs pass: docs/testing.md says what fails.
@@ -170,6 +173,10 @@ def read_script(path, outcome):
 def run_suite(suite, minutes, logs, environment):
     """Runs one suite, ended at twice `minutes`."""
     outcome = Outcome()
+    if suite.needs and not shutil.which(suite.needs):
+        print(f"{suite.name}: there is no {suite.needs} in PATH")
+        outcome.skipped = 1
+        return outcome
     log = logs / f"{suite.name}.log"
     log.unlink(missing_ok=True)
     start = time.monotonic()
