@@ -28,15 +28,21 @@ static bool isWide(const AttentionShape &shape, const TeamFacts &facts) {
   return shape.cache.getVDim() / 2 + otherRegisters > facts.laneRegisters;
 }
 
+/// Whether K and V are rows of 16-bit numbers in pages that products take as they are stored.
+static bool areCopied(kvcache::CacheType cache) {
+  auto isCopied = [&](kvcache::Plane plane, kvcache::FormatAttr format) {
+    return !format.isInteger() && productOf(cache, plane) != ProductType::Split;
+  };
+  return !cache.hasTail() && !cache.getRope() && isCopied(kvcache::Plane::K, cache.getK()) &&
+         isCopied(kvcache::Plane::V, cache.getV());
+}
+
 /// Rows for each warp of a prefill tile of `slots` slots: twice an instruction's where accumulator, scores and queries
 /// of so many leave registers for addresses. A matrix load of keys or values then serves two instructions.
 static int64_t prefillRowsPerWarp(const AttentionShape &shape, const TeamFacts &facts, int64_t slots) {
   constexpr int64_t otherRegisters = 46;
-  const bool isCopied = !shape.cache.hasTail() && !shape.cache.getK().isInteger() && !shape.cache.getV().isInteger() &&
-                        productOf(shape.cache, kvcache::Plane::K) != ProductType::Split &&
-                        productOf(shape.cache, kvcache::Plane::V) != ProductType::Split;
   const int64_t held = shape.cache.getVDim() + shape.cache.getKDim() / 2 + slots;
-  return isCopied && held + otherRegisters <= facts.laneRegisters ? 2 * rowsPerWarp : rowsPerWarp;
+  return areCopied(shape.cache) && held + otherRegisters <= facts.laneRegisters ? 2 * rowsPerWarp : rowsPerWarp;
 }
 
 int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
@@ -53,7 +59,7 @@ int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
 
 static const GroupMmaAtom *groupAtomFor(const AttentionShape &shape, const TeamFacts &facts) {
   kvcache::CacheType cache = shape.cache;
-  const bool plain = cache.getK() == cache.getV() && !cache.getRope() && !cache.aliasesValues() && !cache.hasTail();
+  const bool plain = areCopied(cache) && cache.getK() == cache.getV() && !cache.aliasesValues();
   std::string name = (facts.groupAtom + "." + cache.getK().getName()).str();
   return plain && facts.producerWarps ? lookupGroupMmaAtom(name) : nullptr;
 }
