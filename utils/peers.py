@@ -9,7 +9,6 @@ Exits with 1 where the ratio of decode lies below FLOOR. llama.cpp runs on the m
 The first call builds llama-cpp-python from source into .venv-peers (utils/peers.txt), which takes some minutes.
 """
 import argparse
-import hashlib
 import json
 import os
 import statistics
@@ -19,8 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import environments
+
 ROOT = Path(__file__).resolve().parent.parent
-VENV, REQUIREMENTS = ROOT / ".venv-peers", ROOT / "utils" / "peers.txt"
 RUN = ROOT / "build" / "bin" / "kvc-run"
 FLOOR = 0.5
 # Only the library, for this machine, by the compiler that kvc is built with.
@@ -29,18 +29,10 @@ BUILD = {"CC": "clang-22", "CXX": "clang++-22",
 
 
 def install():
-    """The environment of utils/peers.txt; made anew when that file changes."""
-    stamp, wanted = VENV / "peers.sha256", hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted:
-        return
-    print("building llama-cpp-python; this takes some minutes", file=sys.stderr, flush=True)
-    environment = {"CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()), **os.environ, **BUILD}
-    for command in ([sys.executable, "-m", "venv", "--clear", str(VENV)],
-                    [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                     "--no-binary", "llama-cpp-python", "-r", str(REQUIREMENTS)]):
-        if subprocess.run(command, env=environment).returncode:
-            raise SystemExit(f"error: `{' '.join(command)}` failed")
-    stamp.write_text(wanted)
+    """The Python of the environment of utils/peers.txt."""
+    return environments.install("peers", ROOT / "utils" / "peers.txt", ["--no-binary", "llama-cpp-python"],
+                                {"CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()), **os.environ, **BUILD},
+                                "building llama-cpp-python; this takes some minutes")
 
 
 def llama_worker(model, threads, context, tokens):
@@ -79,7 +71,7 @@ class Llama:
 
     def __init__(self, options):
         arguments = [options.model, options.threads, options.context, options.tokens]
-        self.process = subprocess.Popen([str(VENV / "bin" / "python"), __file__, "--worker", *map(str, arguments)],
+        self.process = subprocess.Popen([install(), __file__, "--worker", *map(str, arguments)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def measure(self, ids):
@@ -120,7 +112,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--kv", default="f16", help="of kvc; llama.cpp has f16")
     options = parser.parse_args()
-    install()
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
         text.write((ROOT / "docs" / "rationale" / "tile.md").read_text())
         text.flush()
