@@ -124,35 +124,44 @@ def class_of(opcode):
     return next((name for name, prefixes in CLASSES if opcode.startswith(prefixes)), "int")
 
 
-STATEMENT = re.compile(r"^\s*(@!?%p\d+\s+)?[a-z][\w.:]*(\s|;)")
+STATEMENT = re.compile(r"^\s*(@!?[%\w]+\s+)?[a-z][\w.:]*(\s|;)")
 
 
 def with_lines(ptx):
     """The text with its own numbers of lines as the only line information."""
-    result, body = [], False
+    result, depth = [], 0
     for number, line in enumerate(ptx.splitlines(), 1):
         text = line.strip()
         if text.startswith((".loc", ".file")):
             continue
-        if text.startswith("{") and not body:
-            body = True
-        if body and STATEMENT.match(line) and not text.startswith(("{", "}")):
+        # Pieces of assembly have scopes of their own within a kernel's.
+        depth += (text == "{") - (text == "}")
+        if depth and STATEMENT.match(line):
             result.append(f".loc 1 {number} 0")
         result.append(line)
-        if text == "}":
-            body = False
         if text.startswith(".address_size"):
             result.append('.file 1 "kernel.ptx"')
     return "\n".join(result) + "\n"
 
 
+@dataclass
+class Block:
+    """A basic block of machine code: opcodes with their lines of the PTX, its label and the one it ends in a branch to."""
+    label: str = ""
+    code: list = field(default_factory=list)
+    target: str = ""
+
+    def tries(self):
+        return any("TRYWAIT" in opcode for opcode, _ in self.code)
+
+
 def machine_code(ptx, target, kernel, folder):
-    """Blocks of a kernel: lists of (opcode, line of the PTX)."""
+    """Blocks of a kernel."""
     (folder / "lines.ptx").write_text(with_lines(ptx))
     run([tool("ptxas"), f"-arch={target}", "-lineinfo", folder / "lines.ptx", "-o", folder / "lines.cubin"])
     path = os.pathsep.join([os.environ.get("PATH", ""), str(Path(tool("nvdisasm")).parent)])
     text = run([tool("nvdisasm"), "-c", "-g", folder / "lines.cubin"], PATH=path)
-    blocks, line, inside = [[]], 0, False
+    blocks, line, inside = [Block()], 0, False
     for entry in text.splitlines():
         if entry.startswith(".section") or entry.lstrip().startswith(".section"):
             inside = f".text.{kernel}," in entry
@@ -160,32 +169,67 @@ def machine_code(ptx, target, kernel, folder):
             inside = True
         if not inside:
             continue
+        if entry.startswith("$__internal"):
+            # A subroutine of the assembler: what division does with numbers near the ends of the range. It has no lines,
+            # and no case comes there.
+            line = 0
+            blocks.append(Block())
+            continue
         found = re.search(r'//## File ".*?", line (\d+)', entry)
         if found:
             line = int(found.group(1))
             continue
-        if re.match(r"^\.L_\w+:", entry):
-            blocks.append([])
+        found = re.match(r"^(\.L_\w+):", entry)
+        if found:
+            blocks.append(Block(found.group(1)))
             continue
         found = re.match(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", entry)
         if found:
             opcode = found.group(1)
-            blocks[-1].append((opcode, line))
+            blocks[-1].code.append((opcode, line))
             if opcode.split(".")[0] in ("BRA", "EXIT", "BRX", "RET", "CALL"):
-                blocks.append([])
-    return [block for block in blocks if block]
+                to = re.search(r"`\((\.L_\w+)\)", entry)
+                blocks[-1].target = to.group(1) if to else ""
+                blocks.append(Block())
+    return [block for block in blocks if block.code or block.label]
 
 
-def weighted(blocks, issued):
-    """Instructions by class, each as often as its block runs: what most of the block's lines were issued."""
-    sums = collections.Counter()
+def waits(ptx):
+    """Lines of loops that wait for a phase, a try and the branch back to it, by their lines."""
+    groups, lines = {}, ptx.splitlines()
+    for number, line in enumerate(lines, 1):
+        if "mbarrier.try_wait" in line:
+            group = frozenset({number, number + 1} if " bra" in lines[number] else {number})
+            groups.update(dict.fromkeys(group, group))
+    return groups
+
+
+def frequencies(blocks, issued, groups):
+    """How often each block runs: as often as most of its lines were issued. A wait is a try and, elsewhere, a loop that
+    tries again: that runs as often as the line was issued beyond the first tries. The simulator puts a waiting warp aside
+    until the phase is over, so that is 0 unless a try gives up."""
+    result, again, first = [], {}, {}
     for block in blocks:
-        votes = collections.Counter(issued[line] for _, line in block if line in issued)
-        if not votes:
-            continue
+        votes = collections.Counter(issued[line] for _, line in block.code if line in issued)
         # A tie goes to the rarer: what was moved out of a loop came from more often.
-        often = min(votes, key=lambda value: (-votes[value], value))
-        for opcode, _ in block:
+        result.append(min(votes, key=lambda value: (-votes[value], value)) if votes else 0)
+        if block.tries() and block.target and block.target != block.label:
+            again[block.target] = result[-1]
+    for i, block in enumerate(blocks):
+        group = next((groups[line] for _, line in block.code if line in groups), None)
+        if group and all(line in group for _, line in block.code):
+            if block.label in again:
+                first[group] = again[block.label]
+            if group in first:
+                result[i] = max(0, max(issued.get(line, 0) for line in group) - first[group])
+    return result
+
+
+def weighted(blocks, issued, groups):
+    """Instructions by class, each as often as its block runs."""
+    sums = collections.Counter()
+    for block, often in zip(blocks, frequencies(blocks, issued, groups)):
+        for opcode, _ in block.code:
             if opcode == "NOP":
                 continue
             sums[class_of(opcode)] += often
@@ -239,7 +283,7 @@ def measure(build, folder, case, keys):
                 raise SystemExit(f"gpu_counts: expects `{text}` in line {instruction['line']} of {folder}/f.ptx, but got "
                                  f"`{lines[instruction['line'] - 1].strip()}`: not what the simulator ran")
             issued[instruction["line"]] = max(issued.get(instruction["line"], 0), instruction["issued"])
-        sums = weighted(machine_code(ptx, case.target, entry["kernel"], folder), issued)
+        sums = weighted(machine_code(ptx, case.target, entry["kernel"], folder), issued, waits(ptx))
         classes.update(sums)
         totals.update(entry["totals"])
     return Counts(classes, totals)
