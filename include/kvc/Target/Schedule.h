@@ -12,8 +12,10 @@ namespace kvc {
 /// The numbers that products of matrix instructions multiply: 16-bit ones, or f32 as sums of two bf16.
 enum class ProductType : uint8_t { F16, BF16, Split };
 
-/// The type of all products with K or V of a cache, pages and tail alike: that of the format or of its scales.
-ProductType productOf(kvcache::CacheType type, kvcache::Plane plane);
+/// The type of products with K or V of one part of a cache: that of the format or of its scales, or that of the tail.
+ProductType productOf(kvcache::CacheType type, kvcache::Plane plane, tile::Part part);
+/// The same with slots of either part in one tile: bf16 where one of them asks for it, else f32 where they differ.
+ProductType productOfEither(kvcache::CacheType type, kvcache::Plane plane);
 
 /// What a schedule depends on.
 struct AttentionShape {

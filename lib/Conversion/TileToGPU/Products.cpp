@@ -7,10 +7,40 @@ using namespace kvc;
 ProductType TeamEmitter::productOf(Value operand) {
   Operation *op = operand.getDefiningOp();
   if (auto gather = dyn_cast<tile::GatherOperandOp>(op)) {
-    return kvc::productOf(cast<kvcache::CacheType>(gather.getCache().getType()), gather.getPlane());
+    return productOfEither(cast<kvcache::CacheType>(gather.getCache().getType()), gather.getPlane());
   }
   auto rows = cast<tile::OperandOp>(op);
-  return kvc::productOf(cast<kvcache::CacheType>(rows.getCache().getType()), rows.getPlane());
+  return kvc::productOf(cast<kvcache::CacheType>(rows.getCache().getType()), rows.getPlane(), rows.getPart());
+}
+
+/// A tile of lazy operations, computed once more where `b` is.
+static Value cloneTile(OpBuilder &b, Value tile) {
+  Operation *op = tile.getDefiningOp();
+  if (!op || !isa<VectorType>(tile.getType()) || isa<arith::ConstantOp>(op)) {
+    return tile;
+  }
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    mapping.map(operand, cloneTile(b, operand));
+  }
+  return b.clone(*op, mapping)->getResult(0);
+}
+
+void TeamEmitter::separateFirstOperands() {
+  llvm::DenseMap<Value, std::pair<Value, ProductType>> latest;
+  context.kernel.walk([&](tile::MmaOp op) {
+    auto loop = op->getParentOfType<scf::ForOp>();
+    if (op.getContract() != tile::Contract::Channels || !loop || !loop.isDefinedOutsideOfLoop(op.getA())) {
+      return;
+    }
+    const ProductType type = productOf(op.getB());
+    auto [found, isNew] = latest.try_emplace(op.getA(), op.getA(), type);
+    if (!isNew && found->second.second != type) {
+      OpBuilder b(loop);
+      found->second = {cloneTile(b, op.getA()), type};
+    }
+    op.getAMutable().assign(found->second.first);
+  });
 }
 
 void TeamEmitter::packOperand(Builder &b, Value tile, ProductType type, const Layout &layout) {

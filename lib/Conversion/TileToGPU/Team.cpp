@@ -63,6 +63,7 @@ LogicalResult TeamEmitter::run() {
   if (schedule.getProducers() && failed(splitRoles())) {
     return failure();
   }
+  separateFirstOperands();
   placeQueries();
   useStaging(queryBytes);
   if (failed(emitBlock(context.kernel.getBody().front())) || hasFailed()) {

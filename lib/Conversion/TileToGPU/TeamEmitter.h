@@ -241,6 +241,9 @@ public:
   int64_t paddedSlots(int64_t rows, int64_t slots) const {
     return llvm::alignTo(slots, dividesValues ? 16 : 16 * shapeOf(rows).columnWarps);
   }
+  /// Queries of products of several types (pages and tail) become a tile for each: their words must not be held side by
+  /// side.
+  void separateFirstOperands();
   /// Makes the words of the first operand of products, in the order of their registers.
   void packOperand(Builder &b, mlir::Value tile, ProductType type, const Layout &layout);
   /// The same for queries that stay in staging memory.

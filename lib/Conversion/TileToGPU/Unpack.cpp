@@ -315,7 +315,7 @@ StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   Source source = sourceOf(op);
   auto type = cast<tile::OperandType>(op->getResult(0).getType());
   operand.cache = &context.cache(source.cacheValue);
-  operand.product = kvc::productOf(operand.cache->type, source.plane);
+  operand.product = productOf(op->getResult(0));
   operand.atom = &kvc::atomOf(operand.product);
   layOutStage(operand, paddedChannels(source.plane, type.getChannels()));
   int64_t rows = 0;

@@ -9,10 +9,17 @@ static ProductType productOf(mlir::Type type) {
   return type.isF16() ? ProductType::F16 : type.isBF16() ? ProductType::BF16 : ProductType::Split;
 }
 
-ProductType kvc::productOf(kvcache::CacheType type, kvcache::Plane plane) {
+ProductType kvc::productOf(kvcache::CacheType type, kvcache::Plane plane, tile::Part part) {
+  if (part == tile::Part::Tail) {
+    return ::productOf(type.getTail());
+  }
   kvcache::FormatAttr format = plane == kvcache::Plane::K ? type.getK() : type.getV();
-  const ProductType pages = ::productOf(format.isInteger() ? format.getScale() : mlir::Type(format.getFloatType()));
-  const ProductType tail = type.hasTail() ? ::productOf(type.getTail()) : pages;
+  return ::productOf(format.isInteger() ? format.getScale() : mlir::Type(format.getFloatType()));
+}
+
+ProductType kvc::productOfEither(kvcache::CacheType type, kvcache::Plane plane) {
+  const ProductType pages = productOf(type, plane, tile::Part::Pages);
+  const ProductType tail = type.hasTail() ? productOf(type, plane, tile::Part::Tail) : pages;
   if (pages == tail) {
     return pages;
   }
@@ -31,7 +38,7 @@ static bool isWide(const AttentionShape &shape, const TeamFacts &facts) {
 /// Whether K and V are rows of 16-bit numbers in pages that products take as they are stored.
 static bool areCopied(kvcache::CacheType cache) {
   auto isCopied = [&](kvcache::Plane plane, kvcache::FormatAttr format) {
-    return !format.isInteger() && productOf(cache, plane) != ProductType::Split;
+    return !format.isInteger() && productOf(cache, plane, tile::Part::Pages) != ProductType::Split;
   };
   return !cache.hasTail() && !cache.getRope() && isCopied(kvcache::Plane::K, cache.getK()) &&
          isCopied(kvcache::Plane::V, cache.getV());
@@ -103,7 +110,9 @@ static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const 
   const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
   // Two stages of rows as they lie in pages, or one of what is decoded: three sets of words where f32 is split.
   auto setBytes = [&](kvcache::Plane plane, int64_t otherwise) -> int64_t {
-    return productOf(shape.cache, plane) == ProductType::Split ? 6 : otherwise;
+    const bool splits = productOf(shape.cache, plane, tile::Part::Pages) == ProductType::Split ||
+                        productOfEither(shape.cache, plane) == ProductType::Split;
+    return splits ? 6 : otherwise;
   };
   const int64_t keyBytes = keys * setBytes(kvcache::Plane::K, 2 * stages),
                 valueBytes = values * setBytes(kvcache::Plane::V, 2 * stages);

@@ -4,6 +4,7 @@
 !kivi = !kvcache.cache<heads = 2, dim = 64, page = 32, residual = 32, k = int4<axis = channel>, v = int4>
 !wide = !kvcache.cache<heads = 2, dim = 40, page = 16, k = f32, v = f16>
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+!exact = !kvcache.cache<heads = 2, dim = 64, page = 32, residual = 32, k = int4<axis = channel>, v = int4, tail = f32>
 
 // The codes of the first tile are loaded in front of the loop, eight of a slot for a lane, with the scales and zeros of
 // their channels.
@@ -69,4 +70,18 @@ func.func @selected(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch, %s: !kv
 func.func @sums(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> (tensor<?x8x64xf32>, tensor<?x2x?xf32>) {
   %o, %s = kvcache.attention %q over %c at %b returns(out, stats) {scale = 0.125 : f32, causal, stat = #kvcache.stat<sum>} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> (tensor<?x8x64xf32>, tensor<?x2x?xf32>)
   return %o, %s : tensor<?x8x64xf32>, tensor<?x2x?xf32>
+}
+
+// Sealed slots have products of f16, those of a tail of f32 sums of two bf16: each loop has queries of its own type.
+// CHECK-LABEL: func.func private @attention_3(
+// CHECK: tile.lane_mma "m16n8k16.f16"
+// CHECK-NOT: m16n8k16.bf16
+// CHECK: vector.load {{.*}} : memref<?x8x64xf32>, vector<2xf32>
+// CHECK-NOT: m16n8k16.f16
+// CHECK-COUNT-3: tile.lane_mma "m16n8k16.bf16"
+// CHECK: vector.load {{.*}} : memref<?x8x64xf32>, vector<2xf32>
+// CHECK: tile.lane_mma "m16n8k16.f16"
+func.func @exact(%q: tensor<?x8x64xf32>, %c: !exact, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
+  %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32} : (tensor<?x8x64xf32>, !exact, !kvcache.batch) -> tensor<?x8x64xf32>
+  return %o : tensor<?x8x64xf32>
 }
