@@ -34,6 +34,8 @@ config.available_features.update(built)
 
 config.substitutions.append(("%inputs", os.path.join(source, "Inputs")))
 config.substitutions.append(("%llvm_include", config.llvm_include_dir))
+config.substitutions.append(("%utils", os.path.join(config.kvc_source_root, "utils")))
+config.substitutions.append(("%build", config.kvc_binary_root))
 config.substitutions.append(("%methods", os.path.join(config.kvc_source_root, "methods")))
 python = os.path.join(config.kvc_source_root, ".venv", "bin", "python")
 if os.path.exists(python):

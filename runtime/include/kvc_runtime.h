@@ -124,8 +124,9 @@ KVC_API kvc_status_t kvc_device_supports(const kvc_device_t *device, const char 
  * on a simulated device take turns. */
 KVC_API kvc_status_t kvc_device_set_profiling(kvc_device_t *device, int32_t on);
 /* What was dispatched since the last call, in order: a JSON array of objects with "function", "kernel", "device" (the
- * one that ran it), "items", "seconds" of the host's clock and, from devices that count (sim:...), "counters": the
- * object that sim/README.md describes. The text lives until the thread's next call. */
+ * one that ran it), "items", "seconds" of the host's clock, from GPUs "device_seconds" between two events around the
+ * kernel (sim:...: the time that the simulation took) and, from devices that count (sim:...), "counters": the object
+ * that sim/README.md describes. The text lives until the thread's next call. */
 KVC_API kvc_status_t kvc_device_take_profile(kvc_device_t *device, const char **json);
 
 /* --- Modules ------------------------------------------------------------------------------------------------------ */

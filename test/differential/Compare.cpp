@@ -10,12 +10,6 @@
 using namespace kvc;
 using namespace kvc::differential;
 
-void Errors::merge(const Errors &other) {
-  peak = std::max(peak, other.peak);
-  rms = std::max(rms, other.rms);
-  elements += other.elements;
-}
-
 // The accumulator of every row is f32. What the numbers are made of:
 //
 // Unit roundoffs, u.
@@ -168,17 +162,7 @@ Comparison differential::compare(const reference::Tensor &want, const kvc_tensor
         "expects f32 of shape " + list(want.shape) + ", but got " + kvc_dtype_name(got.dtype) + " of " + list(dims);
     return result;
   }
-  const float *values = static_cast<const float *>(got.data);
-  double square = 0, largest = 0;
-  int64_t finite = 0;
-  for (double w : want.floats) {
-    if (std::isfinite(w)) {
-      square += w * w;
-      largest = std::max(largest, std::abs(w));
-      ++finite;
-    }
-  }
-  const double root = std::sqrt(square / std::max<int64_t>(finite, 1));
+  const std::span<const float> values(static_cast<const float *>(got.data), want.floats.size());
   auto where = [&](int64_t i) {
     llvm::SmallVector<int64_t> index(want.shape.size());
     for (int64_t d = want.shape.size() - 1; d >= 0; i /= want.shape[d--]) {
@@ -186,50 +170,20 @@ Comparison differential::compare(const reference::Tensor &want, const kvc_tensor
     }
     return list(index);
   };
-  double errorSquare = 0, worst = -1;
-  int64_t worstAt = 0;
-  for (auto [i, w] : llvm::enumerate(want.floats)) {
-    const double g = values[i];
-    const Freedom freedom = freedoms.empty() ? Freedom::None : freedoms[i];
-    if (freedom == Freedom::Any || (freedom == Freedom::Nan && std::isnan(g))) {
-      continue;
-    }
-    const bool same = std::isnan(w) ? std::isnan(g) : std::isinf(w) ? g == w : std::isfinite(g);
-    if (!same) {
-      result.failure = llvm::formatv("expects {0:e8} at {1}, but got {2:e8}", w, where(i), g);
-      return result;
-    }
-    if (!std::isfinite(w)) {
-      continue;
-    }
-    const double error = std::abs(g - w);
-    errorSquare += error * error;
-    if (error > worst) {
-      worst = error;
-      worstAt = i;
-    }
+  const Measurement measured = measure(want.floats, values, tolerance.bound, tolerance.isCount, growth,
+                                       std::span(freedoms.data(), freedoms.size()));
+  if (measured.unlike >= 0) {
+    result.failure = llvm::formatv("expects {0:e8} at {1}, but got {2:e8}", want.floats[measured.unlike],
+                                   where(measured.unlike), values[measured.unlike]);
+    return result;
   }
-  // Of numbers that are all 0 every error is one of the whole.
-  const double votes = std::max(1.0, std::sqrt(largest) / 4);
-  auto unitOf = [&](double own) { return tolerance.isCount ? votes : own; };
-  auto per = [&](double error, double own) {
-    const double unit = unitOf(own);
-    return unit > 0 ? error / unit / growth : error;
-  };
-  Errors &e = result.errors;
-  const Errors &bound = tolerance.bound;
-  e.elements = finite;
-  e.peak = per(std::max(worst, 0.0), largest);
-  e.rms = per(std::sqrt(errorSquare / std::max<int64_t>(finite, 1)), root);
-  // One element alone may be as wrong as any may be.
-  const double single = per(bound.peak * growth * unitOf(largest), root);
-  const double rmsBound = std::hypot(bound.rms, single / std::sqrt(std::max<double>(1, double(finite))));
-  if (e.peak > bound.peak || e.rms > rmsBound) {
+  result.errors = measured.errors;
+  if (!measured.isWithin(tolerance.bound)) {
     result.failure = llvm::formatv(
         "expects errors of at most {0:e2} peak, {1:e2} rms ({2}, {3}, times {4:f2}), but got {5:e2}, {6:e2}: at {7} "
         "expects {8:e8}, but got {9:e8}",
-        bound.peak, rmsBound, tolerance.result, tolerance.storage, growth, e.peak, e.rms, where(worstAt),
-        want.floats[worstAt], values[worstAt]);
+        tolerance.bound.peak, measured.rmsBound, tolerance.result, tolerance.storage, growth, measured.errors.peak,
+        measured.errors.rms, where(measured.worst), want.floats[measured.worst], values[measured.worst]);
   }
   return result;
 }

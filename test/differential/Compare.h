@@ -7,6 +7,7 @@
 #ifndef KVC_TEST_DIFFERENTIAL_COMPARE_H
 #define KVC_TEST_DIFFERENTIAL_COMPARE_H
 
+#include "Measure.h"
 #include "Module.h"
 
 #include "kvc/Reference/Datum.h"
@@ -14,15 +15,6 @@
 #include "kvc_runtime.h"
 
 namespace kvc::differential {
-
-/// `peak` is the largest error in units of the largest number that is expected, `rms` the root mean square of the
-/// errors in units of that of the numbers.
-struct Errors {
-  double peak = 0, rms = 0;
-  int64_t elements = 0;
-
-  void merge(const Errors &other);
-};
 
 /// A row of the table of tolerances: what a stored format may do to a kind of result when sums are kept in f32.
 struct Tolerance {
@@ -42,8 +34,6 @@ struct Comparison {
   /// In units of the growth.
   Errors errors;
 };
-/// What the specification leaves open of an element.
-enum class Freedom : uint8_t { None, Nan /* as expected or NaN */, Any /* any bits */ };
 /// The bounds are `growth` times those of the row. `freedoms` has one for each element in row-major order, or none.
 Comparison compare(const reference::Tensor &want, const kvc_tensor_t &got, const Tolerance &tolerance,
                    double growth = 1, llvm::ArrayRef<Freedom> freedoms = {});

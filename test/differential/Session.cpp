@@ -304,7 +304,8 @@ NpyArray Session::arrayOf(Role role, const Function &function, const reference::
 }
 
 CallArguments Session::argumentsOf(const Function &function, const reference::Batch &batch) {
-  CallArguments arguments{batch, {}, {}};
+  CallArguments arguments;
+  arguments.batch = batch;
   const int64_t slots = llvm::is_contained(function.arguments, Role::DenseK) ? random.between(0, denseSlots) : -1;
   for (Role role : function.arguments) {
     if (role != Role::Cache && role != Role::Prefix && role != Role::Batch) {
@@ -536,6 +537,8 @@ void Session::call(FunctionKind kind, const reference::Batch &batch) {
   calls.emplace_back(&function, argumentsOf(function, batch));
   const CallArguments &arguments = calls.back().second;
   calls.back().second.bounds.resize(function.results.size());
+  calls.back().second.wanted.resize(function.results.size());
+  calls.back().second.freedoms.resize(function.results.size());
   const std::string where = "call " + std::to_string(calls.size()) + " @" + function.name.str();
   SmallVector<reference::Datum> wanted;
   std::vector<runtime::ValueHandle> got;
@@ -570,8 +573,9 @@ void Session::call(FunctionKind kind, const reference::Batch &batch) {
     const reference::Datum &attended = made == function.results.end() ? cache : wanted[made - function.results.begin()];
     const double growth = growthOf(result, arguments, attended);
     calls.back().second.bounds[i] = {tolerance.bound.peak * growth, tolerance.bound.rms * growth};
-    Comparison comparison = compare(wanted[i].asTensor(), tensor, tolerance, growth,
-                                    freedomsOf(result, arguments, attended, wanted[i].asTensor()));
+    calls.back().second.wanted[i] = wanted[i].asTensor();
+    calls.back().second.freedoms[i] = freedomsOf(result, arguments, attended, wanted[i].asTensor());
+    Comparison comparison = compare(arguments.wanted[i], tensor, tolerance, growth, calls.back().second.freedoms[i]);
     errors[&tolerance].merge(comparison.errors);
     if (!comparison.failure.empty()) {
       failure = where + " result " + nameOf(result).str() + ": " + comparison.failure;

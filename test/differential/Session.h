@@ -17,16 +17,21 @@ namespace kvc::differential {
 /// Worst errors by the row of the table of tolerances.
 using ErrorTable = std::map<const Tolerance *, Errors>;
 
-/// The arguments of a call that are no caches.
+/// The arguments of a call that are no caches, and what it shall return.
 struct CallArguments {
   reference::Batch batch;
   std::map<Role, NpyArray> arrays;
-  /// By result: the bounds of its row times its growth.
+  /// By result: the bounds of its row times its growth, what the oracle returned (of a cache: nothing), and what is
+  /// left open of its elements.
   std::vector<Errors> bounds;
+  std::vector<reference::Tensor> wanted;
+  std::vector<std::vector<Freedom>> freedoms;
 };
 
 class Session {
 public:
+  static constexpr int64_t sequences = 3;
+
   /// Both must outlive the session; `code` is the kernel's artifact on a device.
   Session(Kernel &kernel, kvc_device_t *device, kvc_module_t *code, const CaseId &id, reference::Evaluator &oracle);
 
@@ -38,6 +43,8 @@ public:
   uint64_t bits = 0xcbf29ce484222325;
   /// What was called, in order.
   std::vector<std::pair<const Function *, CallArguments>> calls;
+  /// Slots of each table of the caches.
+  int64_t capacity = 0;
 
 private:
   using Rows = std::vector<int64_t>; // by sequence; -1: not in the batch
@@ -79,8 +86,6 @@ private:
   Random random;
   std::string failure;
 
-  static constexpr int64_t sequences = 3;
-  int64_t capacity = 0;
   /// The position of the next token of each sequence.
   std::vector<int64_t> clock = std::vector<int64_t>(sequences), prefixClock = clock;
   reference::Datum cache, prefix;

@@ -3,6 +3,7 @@
 
 #include "Covering.h"
 #include "Mutants.h"
+#include "Record.h"
 #include "Session.h"
 #include "Worker.h"
 
@@ -147,9 +148,26 @@ static void limitTime() {
 /// Every so many runs one is done three times.
 static constexpr unsigned repeatEvery = 8;
 
+/// Runs a case and, where it passes, records it.
+static std::string runAndRecord(Bench &bench, Kernel &kernel, const CaseId &id, const SuiteOptions &options,
+                                ErrorTable &errors) {
+  std::optional<Session> session;
+  std::string failure = bench.run(kernel, id, id.seed % repeatEvery == 0, &errors, &session);
+  if (!failure.empty() || options.recordFolder.empty()) {
+    return failure;
+  }
+  llvm::SmallVector<StringRef> names;
+  const StringRef list = options.recordTargets;
+  (list.empty() ? StringRef(kernel.target->name) : list).split(names, ',');
+  const std::vector<std::string> targets(names.begin(), names.end());
+  limitTime();
+  return llvm::toString(writeRecord(bench.compiler, kernel, *session, id, targets, bench.kernelOptions.cacheFolder,
+                                    options.recordFolder));
+}
+
 static Work startWorker(const SuiteOptions &options) {
   auto bench = std::make_shared<Bench>(options);
-  return [bench](const std::string &job, const std::function<void(const std::string &)> &answer) {
+  return [bench, options](const std::string &job, const std::function<void(const std::string &)> &answer) {
     llvm::SmallVector<StringRef> parts;
     StringRef(job).split(parts, '\t');
     llvm::Expected<CaseId> first = parseCase(parts[1]);
@@ -175,8 +193,7 @@ static Work startWorker(const SuiteOptions &options) {
       }
       limitTime();
       answer("begin\t" + std::to_string(i - 1));
-      answer("case\t" + std::to_string(i - 1) + "\t" +
-             oneLine(bench->run(*kernel, *id, id->seed % repeatEvery == 0, &errors)));
+      answer("case\t" + std::to_string(i - 1) + "\t" + oneLine(runAndRecord(*bench, *kernel, *id, options, errors)));
     }
     for (const auto &[row, worst] : errors) {
       answer(llvm::formatv("errors\t{0}\t{1:e6}\t{2:e6}\t{3}", row - getTolerances().begin(), worst.peak, worst.rms,
@@ -411,7 +428,8 @@ bool differential::runSuite(const SuiteOptions &options) {
   printGrouped("values without a lowering, or not legal at all", reasons, [](const AxisValue &v) { return v.str(); });
 
   // Kernels and their runs.
-  Covering covering = cover(verifier, excluded, options.kernels, !options.filter.empty(), options.seed);
+  const bool records = !options.recordFolder.empty(), isPart = records || !options.filter.empty();
+  Covering covering = cover(verifier, excluded, options.kernels, isPart, options.seed);
   llvm::outs() << llvm::formatv("\n{0} kernels chosen ({1:f1} s)\n", covering.configs.size(), now() - begin);
   llvm::outs().flush();
   std::map<Pair, std::string> refusals, gaps;
@@ -423,14 +441,16 @@ bool differential::runSuite(const SuiteOptions &options) {
   const int64_t shapes = getAxes()[AxisShape].values.size(), garbages = getAxes()[AxisGarbage].values.size();
   const int64_t spoiled = getAxes()[AxisInputs].values.size() - 1, round = shapes + spoiled;
   const int64_t each =
-      std::max<int64_t>(round, llvm::divideCeil(options.runs, std::max<size_t>(covering.configs.size(), 1)));
+      records ? 1
+              : std::max<int64_t>(round, llvm::divideCeil(options.runs, std::max<size_t>(covering.configs.size(), 1)));
   std::vector<std::vector<CaseId>> cases;
   std::vector<std::string> jobs;
   for (auto [number, config] : llvm::enumerate(covering.configs)) {
     cases.emplace_back();
     std::string job = "run";
     for (int64_t i = 0; i < each; ++i) {
-      const int64_t turn = i % round;
+      // Kernels that make one run take turns.
+      const int64_t turn = (records ? number : i) % round;
       CaseId id{config, {}, options.seed * 1000003 + number * each + i};
       id.number(AxisShape) = (turn < shapes ? turn : turn + number) % shapes;
       id.number(AxisGarbage) = (i + number + i / round) % garbages;
@@ -516,7 +536,7 @@ bool differential::runSuite(const SuiteOptions &options) {
   printGrouped("pairs that the verifier refuses", refusals, pairName);
   std::vector<Pair> missing = report.printPairs(excluded, covering.refused);
   const size_t compiled = llvm::count(outcomes, Outcome::Ready);
-  if (options.filter.empty()) {
+  if (!isPart) {
     // Of runs that fail some pairs are missing.
     if (!missing.empty() && !report.failures) {
       report.error("expects all legal pairs to be met, but " + std::to_string(missing.size()) + " are not");

@@ -29,6 +29,9 @@ struct SuiteOptions {
   std::string writeFolder;
   /// A written case, or what kvc-reduce made of it, and the folder of its arrays.
   std::string replayFile, arrayFolder;
+  /// A folder for one run of each kernel that passes, with its artifact for `recordTargets` (comma-separated; empty:
+  /// the target). Every kernel then makes one run.
+  std::string recordFolder, recordTargets;
   bool list = false;
   /// A line for each kernel, with the seconds it took.
   bool verbose = false;

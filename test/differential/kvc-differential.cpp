@@ -30,6 +30,11 @@ int main(int argc, char **argv) {
   app.add_option("--case", options.caseName, "run one case, by the name that a failure prints");
   app.add_option("--write-module", options.writeFolder,
                  "with --case: write its module and arrays into this folder, for kvc-run and kvc-reduce");
+  app.add_option("--record", options.recordFolder,
+                 "one run of each of at most --kernels kernels; write those that pass, with their kernels, into this "
+                 "folder");
+  app.add_option("--record-targets", options.recordTargets,
+                 "comma-separated targets of recorded kernels (default: the target)");
   app.add_option(
       "--replay", options.replayFile,
       "run a written module, or what kvc-reduce made of it; exit status 1: results differ, 2: anything else");
@@ -40,7 +45,7 @@ int main(int argc, char **argv) {
   app.add_option("--mutated-kernel", options.mutatedKernel, "which kernels to break, by a part of their names");
   app.add_option("--mutate-oracle", options.oracleMutant, "test of the test: break the oracle in this way");
   CLI11_PARSE(app, argc, argv);
-  if (!options.filter.empty()) {
+  if (!options.filter.empty() || !options.recordFolder.empty()) {
     options.kernels = kernels->count() ? options.kernels : 24;
     options.runs = runs->count() ? options.runs : 1;
   }

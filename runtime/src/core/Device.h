@@ -40,6 +40,14 @@ struct KernelInfo {
   uint32_t teamLanes = 0, stagingBytes = 0;
 };
 
+/// What a launch tells that is waited for.
+struct LaunchReport {
+  /// What the device counted meanwhile, a JSON object; empty where it counts nothing.
+  std::string counters;
+  /// Of the device's own clock; negative where it has none.
+  double deviceSeconds = -1;
+};
+
 /// Every method may be called from several threads at a time. Errors:
 /// exhausted (no memory), unsupported, corrupt (code), internal.
 class Device {
@@ -72,11 +80,10 @@ public:
 
   /// Runs kernel(words, item) for items 0 .. items-1 after everything launched
   /// and copied before, and may return before they have run: what fails then
-  /// shows in a later launch, copy or synchronize. `counters`, where it is not
-  /// null, becomes what the device counted meanwhile, a JSON object, after the
-  /// kernel has run; a device that counts nothing leaves it empty.
+  /// shows in a later launch, copy or synchronize. With a `report` it waits for
+  /// the kernel and fills the report.
   virtual Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
-                        std::string *counters = nullptr) = 0;
+                        LaunchReport *report = nullptr) = 0;
   /// Waits for everything launched.
   virtual Status synchronize() = 0;
 

@@ -680,13 +680,13 @@ private:
     if (!profile.isOn()) {
       return device.launch(module->code(), kernel, words, items);
     }
-    std::string counters;
+    LaunchReport report;
     const auto start = std::chrono::steady_clock::now();
-    Status status = device.launch(module->code(), kernel, words, items, &counters);
+    Status status = device.launch(module->code(), kernel, words, items, &report);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (status.ok()) {
       profile.add({Module::viewOf(function.name()), module->kernelName(kernel), device.name(), items, seconds.count(),
-                   counters});
+                   report.deviceSeconds, report.counters});
     }
     return status;
   }

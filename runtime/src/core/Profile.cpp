@@ -28,6 +28,9 @@ void Profile::add(const Dispatch &dispatch) {
   std::string entry = fmt::format("{{\"function\":{},\"kernel\":{},\"device\":{},\"items\":{},\"seconds\":{:.9f}",
                                   quoted(dispatch.function), quoted(dispatch.kernel), quoted(dispatch.device),
                                   dispatch.items, dispatch.seconds);
+  if (dispatch.deviceSeconds >= 0) {
+    entry += fmt::format(",\"device_seconds\":{:.9f}", dispatch.deviceSeconds);
+  }
   if (!dispatch.counters.empty()) {
     entry += fmt::format(",\"counters\":{}", dispatch.counters);
   }

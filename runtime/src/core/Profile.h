@@ -16,8 +16,8 @@ public:
   struct Dispatch {
     std::string_view function, kernel, device;
     int64_t items = 0;
-    /// Of the host's clock.
-    double seconds = 0;
+    /// Of the host's clock, and of the device's (negative: it has none).
+    double seconds = 0, deviceSeconds = -1;
     /// What the device counted, a JSON object; empty where it counts nothing.
     std::string_view counters;
   };

@@ -159,7 +159,7 @@ public:
   }
 
   Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
-                std::string *) override {
+                LaunchReport *) override {
     const SharedObject::Entry &entry = static_cast<const SharedObject &>(code).kernels[kernel];
     // One job at a time: callers on several threads take turns.
     std::lock_guard lock(launching);

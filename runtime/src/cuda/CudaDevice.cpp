@@ -209,7 +209,7 @@ public:
   }
 
   Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
-                std::string *counters) override {
+                LaunchReport *report) override {
     const CudaCode::Entry &entry = static_cast<const CudaCode &>(code).kernels[kernel];
     if (items == 0) {
       return {};
@@ -229,11 +229,8 @@ public:
       return driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1, 1,
                                     entry.info.stagingBytes, nullptr, parameters.data(), nullptr);
     };
-    auto runAndWait = [&] {
-      int result = run();
-      return result ? result : driver->cuCtxSynchronize();
-    };
-    int result = counters ? driver->counted(runAndWait, *counters) : run();
+    auto runAndWait = [&] { return driver->timed(nullptr, run, report->deviceSeconds); };
+    int result = report ? driver->counted(runAndWait, report->counters) : run();
     return result ? driver->failure(result,
                                     fmt::format("kernel '{}' failed on the device '{}'", entry.info.name, deviceName))
                   : Status();
@@ -290,7 +287,7 @@ std::vector<std::string> simulatorLibraries() {
 
 } // namespace
 
-Result<std::shared_ptr<Device>> createCudaDevice(std::string_view name, const DeviceOptions &options) {
+Result<cuda::DriverDevice> cuda::findDevice(std::string_view name) {
   size_t colon = name.find(':');
   std::string_view kind = name.substr(0, colon), which = name.substr(colon + 1);
   if (kind == "sim") {
@@ -303,7 +300,7 @@ Result<std::shared_ptr<Device>> createCudaDevice(std::string_view name, const De
       return Status(StatusCode::notFound,
                     fmt::format("expects a chip that the simulator knows, such as sim:sm_80, but got '{}'", name));
     }
-    return CudaDevice::create(std::string(name), std::move(driver), ordinal, options.target);
+    return DriverDevice{std::move(driver), ordinal};
   }
   int ordinal = 0;
   auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), ordinal);
@@ -328,7 +325,12 @@ Result<std::shared_ptr<Device>> createCudaDevice(std::string_view name, const De
   if (ordinal >= count) {
     return Status(StatusCode::notFound, fmt::format("expects one of {} CUDA devices, but got '{}'", count, name));
   }
-  return CudaDevice::create(std::string(name), std::move(driver), ordinal, options.target);
+  return DriverDevice{std::move(driver), ordinal};
+}
+
+Result<std::shared_ptr<Device>> createCudaDevice(std::string_view name, const DeviceOptions &options) {
+  KVC_ASSIGN_OR_RETURN(cuda::DriverDevice found, cuda::findDevice(name));
+  return CudaDevice::create(std::string(name), std::move(found.driver), found.ordinal, options.target);
 }
 
 } // namespace kvc::rt

@@ -58,6 +58,32 @@ int Driver::counted(const std::function<int()> &launch, std::string &counters) c
   return result;
 }
 
+int Driver::timed(Stream stream, const std::function<int()> &work, double &seconds) const {
+  Event events[2] = {};
+  int result = success;
+  auto then = [&](auto call) {
+    if (result == success) {
+      result = call();
+    }
+  };
+  for (Event &event : events) {
+    then([&] { return cuEventCreate(&event, 0); });
+  }
+  then([&] { return cuEventRecord(events[0], stream); });
+  then(work);
+  then([&] { return cuEventRecord(events[1], stream); });
+  then([&] { return cuEventSynchronize(events[1]); });
+  float milliseconds = 0;
+  then([&] { return cuEventElapsedTime(&milliseconds, events[0], events[1]); });
+  seconds = double(milliseconds) / 1e3;
+  for (Event event : events) {
+    if (event) {
+      (void)cuEventDestroy_v2(event);
+    }
+  }
+  return result;
+}
+
 Status Driver::failure(int result, const std::string &what) const {
   const char *name = nullptr, *text = nullptr;
   (void)cuGetErrorName(result, &name);

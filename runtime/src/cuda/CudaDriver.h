@@ -23,10 +23,12 @@ struct ContextTag;
 struct ModuleTag;
 struct FunctionTag;
 struct StreamTag;
+struct EventTag;
 using Context = ContextTag *;
 using ModuleHandle = ModuleTag *;
 using Function = FunctionTag *;
 using Stream = StreamTag *;
+using Event = EventTag *;
 
 /// Results and attributes that are looked at, by the numbers of the driver's interface.
 constexpr int success = 0, outOfMemory = 2, invalidImage = 200, noBinaryForGpu = 209, invalidPtx = 218,
@@ -42,6 +44,9 @@ constexpr unsigned hostPortable = 1, hostDeviceMap = 2;
   F(cuGetErrorString, int, const char **)                                                                              \
   F(cuDeviceGetCount, int *)                                                                                           \
   F(cuDeviceGet, DeviceNumber *, int)                                                                                  \
+  F(cuDriverGetVersion, int *)                                                                                         \
+  F(cuDeviceGetName, char *, int, DeviceNumber)                                                                        \
+  F(cuDeviceTotalMem_v2, size_t *, DeviceNumber)                                                                       \
   F(cuDeviceGetAttribute, int *, int, DeviceNumber)                                                                    \
   F(cuDevicePrimaryCtxRetain, Context *, DeviceNumber)                                                                 \
   F(cuDevicePrimaryCtxRelease_v2, DeviceNumber)                                                                        \
@@ -54,12 +59,18 @@ constexpr unsigned hostPortable = 1, hostDeviceMap = 2;
   F(cuMemcpyHtoD_v2, DevicePointer, const void *, size_t)                                                              \
   F(cuMemcpyDtoH_v2, void *, DevicePointer, size_t)                                                                    \
   F(cuMemcpyDtoD_v2, DevicePointer, DevicePointer, size_t)                                                             \
+  F(cuMemcpyDtoDAsync_v2, DevicePointer, DevicePointer, size_t, Stream)                                                \
   F(cuModuleLoadData, ModuleHandle *, const void *)                                                                    \
   F(cuModuleUnload, ModuleHandle)                                                                                      \
   F(cuModuleGetFunction, Function *, ModuleHandle, const char *)                                                       \
   F(cuFuncSetAttribute, Function, int, int)                                                                            \
   F(cuLaunchKernel, Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **,   \
-    void **)
+    void **)                                                                                                           \
+  F(cuEventCreate, Event *, unsigned)                                                                                  \
+  F(cuEventDestroy_v2, Event)                                                                                          \
+  F(cuEventRecord, Event, Stream)                                                                                      \
+  F(cuEventSynchronize, Event)                                                                                         \
+  F(cuEventElapsedTime, float *, Event, Event)
 
 class Driver {
 public:
@@ -79,6 +90,9 @@ public:
   /// Runs one launch and takes what the simulator counted, a JSON object; empty in a driver. The counters are the
   /// process's: such launches take turns.
   int counted(const std::function<int()> &launch, std::string &counters) const;
+
+  /// Runs work on a stream between two events, waits for it and sets the seconds between them.
+  int timed(Stream stream, const std::function<int()> &work, double &seconds) const;
 
   /// A failure in words: what was done, and what the driver says.
   Status failure(int result, const std::string &what) const;

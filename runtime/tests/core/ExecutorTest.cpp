@@ -48,7 +48,7 @@ public:
     return real->load(format, bytes, assembly, kernels);
   }
   Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
-                std::string *) override {
+                LaunchReport *) override {
     launched.push_back([this, &code, kernel, words = std::vector<uint64_t>(words.begin(), words.end()), items] {
       ASSERT_TRUE(real->launch(code, kernel, words, items).ok());
     });
