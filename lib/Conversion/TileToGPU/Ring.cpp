@@ -3,16 +3,17 @@
 // Keys and values of a tile come as rows of pages. All warps copy them, each the same number of rows, into a ring of
 // stages in staging memory; while a tile is used the copies of the next ones are on their way:
 //
-//   copy keys, values of the first tiles                       one group each
+//   copy keys, values of the tiles that fill the stages        one group each; the last values are not copied yet
 //   for each tile
 //     wait for its keys, barrier                               every warp is past the values of the tile before
-//     copy keys of the tile `ahead`
+//     copy values to their stage
 //     scores, softmax
-//     wait for its values, barrier
-//     copy values of the tile `ahead`
+//     wait for its values, barrier                             every warp is past the keys of this tile
+//     copy keys to their stage
 //     output
 //
-// The page of the rows that a warp copies is read from the table one tile before the copy needs it.
+// So even with one stage the keys of the next tile arrive while this one's values are used, and its values while its
+// keys are. The page of the rows that a warp copies is read from the table ahead of the copy.
 //
 //===----------------------------------------------------------------------===//
 #include "TeamEmitter.h"
@@ -25,7 +26,7 @@ namespace {
 class Ring {
 public:
   Ring(TeamEmitter &emitter, scf::ForOp loop, ArrayRef<tile::OperandOp> operands)
-      : emitter(emitter), loop(loop), warps(emitter.warps), stages(std::max<int64_t>(2, emitter.schedule.getStages())) {
+      : emitter(emitter), loop(loop), warps(emitter.warps) {
     for (tile::OperandOp op : operands) {
       StagedOperand operand;
       operand.op = op;
@@ -35,10 +36,9 @@ public:
 
   void prepare();
   int64_t bytes() const { return stagingBytes; }
-  int64_t ahead() const { return stages - 1; }
   int64_t stageCount() const { return stages; }
-  /// Groups that may be on their way when a tile's operand is used.
-  int64_t pending() const { return static_cast<int64_t>(operands.size()) * ahead() - 1; }
+  /// Groups on their way in front of every wait: all stages but what was used last.
+  int64_t groups() const { return static_cast<int64_t>(operands.size()) * stages - 1; }
 
   /// The page of this warp's (or lane's) rows of the tile at `iv`, an i32; 0 past the loop's end.
   Value loadPage(ImplicitLocOpBuilder &b, Value iv);
@@ -69,15 +69,15 @@ private:
 
   TeamEmitter &emitter;
   scf::ForOp loop;
-  int64_t warps, stages, rowsPerWarp = 0, stagingBytes = 0;
+  int64_t warps, stages = 0, rowsPerWarp = 0, stagingBytes = 0;
   /// The rows that a warp copies surely lie side by side in one page.
   bool onePage = false;
 };
 } // namespace
 
 void Ring::prepare() {
-  stagingBytes = emitter.queryBytes;
   tile::OperandOp first = operands.front().op;
+  int64_t tileBytes = 0;
   for (StagedOperand &operand : operands) {
     tile::OperandOp op = operand.op;
     operand.cache = &emitter.context.cache(op.getCache());
@@ -87,8 +87,16 @@ void Ring::prepare() {
     const int64_t slots = op.getType().getSlots();
     rowsPerWarp = slots / warps;
     layOutStage(operand, op.getType().getChannels());
-    operand.offset = stagingBytes;
     operand.stageBytes = slots * operand.stageRow;
+    tileBytes += operand.stageBytes;
+  }
+  // Where this loop's queries are in registers, more stages take the room that those of others need.
+  stagingBytes = emitter.queryBytesBefore(loop);
+  stages = emitter.schedule.getStages() + (emitter.queryBytes - stagingBytes) / tileBytes;
+  // The stage of the only operand is in use while the next one is copied.
+  stages = std::max<int64_t>(stages, operands.size() == 1 ? 2 : 1);
+  for (StagedOperand &operand : operands) {
+    operand.offset = stagingBytes;
     stagingBytes += operand.stageBytes * stages;
   }
   int64_t page = operands.front().cache->type.getPage();
@@ -301,16 +309,18 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   if (failed(decodeOperands(loop, others, ring.bytes(), /*alone=*/false))) {
     return failure();
   }
-  Value stepSize = loop.getStep(), iv = loop.getLowerBound();
-  for (int64_t i = 0; i < ring.ahead(); ++i) {
-    Value page = ring.loadPage(b, iv);
-    for (size_t n = 0; n < ring.operands.size(); ++n) {
+  Value stepSize = loop.getStep(), iv = loop.getLowerBound(), page;
+  const size_t count = ring.operands.size();
+  for (int64_t i = 0; i < ring.stageCount(); ++i) {
+    iv = i ? arith::AddIOp::create(b, iv, stepSize).getResult() : iv;
+    page = ring.loadPage(b, iv);
+    const bool isLast = i == ring.stageCount() - 1;
+    for (size_t n = 0; n < count - isLast; ++n) {
       ring.copy(b, n, iv, page, wordOf(b, i));
     }
-    iv = arith::AddIOp::create(b, iv, stepSize);
   }
   const size_t stateSize = init.size();
-  init.push_back(ring.loadPage(b, iv));
+  init.push_back(page);
   init.push_back(wordOf(b, 0));
   Value distance = arith::SubIOp::create(b, iv, loop.getLowerBound());
 
@@ -327,26 +337,28 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
     }
   };
   setState(carried.take_front(stateSize), [&](unsigned i) -> Value { return loop.getRegionIterArgs()[i]; });
-  Value page = carried[stateSize], stage = carried[stateSize + 1];
+  page = carried[stateSize];
+  Value stage = carried[stateSize + 1];
   Value next = arith::AddIOp::create(inner, lowered.getInductionVar(), distance);
   Value isLast = arith::CmpIOp::create(inner, arith::CmpIPredicate::eq, stage, wordOf(inner, ring.stageCount() - 1));
   Value nextStage = arith::SelectOp::create(inner, isLast, wordOf(inner, 0), addWords(inner, stage, 1));
   Value isFirst = arith::CmpIOp::create(inner, arith::CmpIPredicate::eq, stage, wordOf(inner, 0));
-  // The stage of the tile before is free.
-  Value freeStage =
+  Value stageBefore =
       arith::SelectOp::create(inner, isFirst, wordOf(inner, ring.stageCount() - 1), addWords(inner, stage, -1));
   Value nextPage;
   for (auto [number, operand] : llvm::enumerate(ring.operands)) {
     operand.stage = addWords(inner, mulWords(inner, stage, operand.stageBytes), operand.offset);
     staged[operand.op.getResult()] = operand;
     Operation *user = *operand.op.getResult().getUsers().begin();
-    beforeProduct[user] = [this, &ring, &nextPage, number, next, page, freeStage, stepSize](Builder &b) {
-      tile::WaitAsyncOp::create(b, ring.pending());
+    beforeProduct[user] = [=, this, &ring, &nextPage, number = number](Builder &b) {
+      tile::WaitAsyncOp::create(b, ring.groups() - 1);
       barrier(b);
-      ring.copy(b, number, next, page, freeStage);
-      if (!nextPage) {
-        nextPage = ring.loadPage(b, arith::AddIOp::create(b, next, stepSize));
+      if (number > 0) {
+        ring.copy(b, number - 1, arith::AddIOp::create(b, next, stepSize), nextPage, stage);
+        return;
       }
+      ring.copy(b, count - 1, next, page, stageBefore);
+      nextPage = ring.loadPage(b, arith::AddIOp::create(b, next, stepSize));
     };
   }
   Operation *yield = loop.getBody()->getTerminator();

@@ -27,9 +27,9 @@ InFlightDiagnostic TeamEmitter::fail(Operation *op) {
 
 void TeamEmitter::placeQueries() {
   // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest.
-  constexpr int64_t otherRegisters = 48;
+  constexpr int64_t otherRegisters = 56;
   const int64_t registers = teamWarps == schedule.getWarps() ? facts.laneRegisters : facts.consumerRegisters;
-  int64_t most = 0, widest = 0;
+  int64_t widest = 0;
   context.kernel.walk([&](tile::MmaOp op) {
     if (op.getContract() == tile::Contract::Slots && !isOfWarpGroups(op)) {
       widest = std::max(widest, op.getB().getType().getChannels());
@@ -45,10 +45,17 @@ void TeamEmitter::placeQueries() {
     const int64_t sets = setsOf(productOf(op.getB()));
     dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > registers && shape.columnWarps > 1;
     const int64_t held = dividesValues ? values / shape.columnWarps : values;
-    stagesQueries |= shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters > registers;
-    most = std::max(most, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
+    if (shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters > registers) {
+      tilesInStaging.insert(op.getA());
+      queryBytes = std::max(queryBytes, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
+    }
   });
-  queryBytes = stagesQueries ? most : 0;
+}
+
+int64_t TeamEmitter::queryBytesBefore(scf::ForOp loop) const {
+  const bool isAfterTile = llvm::any_of(
+      tilesInStaging, [&](Value tile) { return tile.getParentRegion()->isAncestor(loop->getParentRegion()); });
+  return isAfterTile ? queryBytes : 0;
 }
 
 void TeamEmitter::barrier(Builder &b) {
@@ -224,7 +231,7 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
     Builder b(tile.getLoc(), tile.getContext());
     b.setInsertionPointAfterValue(tile);
     auto tileType = cast<VectorType>(tile.getType());
-    if (stagesQueries) {
+    if (tilesInStaging.contains(tile)) {
       stageQueries(b, tile, type);
       continue;
     }

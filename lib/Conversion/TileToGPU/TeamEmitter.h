@@ -23,6 +23,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -136,10 +137,13 @@ public:
   const TeamFacts &facts;
   tile::ScheduleAttr schedule;
 
-  /// Whether queries stay in staging memory, whether warps that share rows divide the channels of the output instead of
-  /// the slots, and the bytes in front of what loops put into staging memory.
-  bool stagesQueries = false, dividesValues = false;
+  /// Whether warps that share rows divide the channels of the output instead of the slots.
+  bool dividesValues = false;
+  /// Query tiles that stay in staging memory, in front of what loops put there, and the bytes of the largest.
+  llvm::SetVector<mlir::Value> tilesInStaging;
   int64_t queryBytes = 0;
+  /// What of it a loop leaves alone.
+  int64_t queryBytesBefore(mlir::scf::ForOp loop) const;
 
   // Coordinates of this lane, at the kernel's entry (i32).
   mlir::Value lane, warp;

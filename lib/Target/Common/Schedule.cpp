@@ -44,12 +44,13 @@ static bool areCopied(kvcache::CacheType cache) {
          isCopied(kvcache::Plane::V, cache.getV());
 }
 
-/// Rows for each warp of a prefill tile of `slots` slots: twice an instruction's where accumulator, scores and queries
-/// of so many leave registers for addresses. A matrix load of keys or values then serves two instructions.
-static int64_t prefillRowsPerWarp(const AttentionShape &shape, const TeamFacts &facts, int64_t slots) {
+/// Whether a warp of a prefill tile of `slots` slots can have twice an instruction's rows: accumulator and scores of so
+/// many leave registers for addresses, with or without the queries. A matrix load of keys or values then serves two
+/// instructions, one of queries in staging memory only one for each step.
+static bool fitsDoubleRows(const AttentionShape &shape, const TeamFacts &facts, int64_t slots, bool withQueries) {
   constexpr int64_t otherRegisters = 46;
-  const int64_t held = shape.cache.getVDim() + shape.cache.getKDim() / 2 + slots;
-  return areCopied(shape.cache) && held + otherRegisters <= facts.laneRegisters ? 2 * rowsPerWarp : rowsPerWarp;
+  const int64_t queries = withQueries ? shape.cache.getKDim() / 2 : 0;
+  return areCopied(shape.cache) && shape.cache.getVDim() + slots + queries + otherRegisters <= facts.laneRegisters;
 }
 
 int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
@@ -98,7 +99,8 @@ static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const
 /// For teams: 16 query rows for each warp keep scores, accumulator and queries in registers; 64 slots a tile give every
 /// warp of a decode step one matrix instruction's worth. Two stages of keys and values must fit the staging memory.
 static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const Target &target) {
-  constexpr int64_t stages = 2, split = 1024;
+  constexpr int64_t split = 1024;
+  int64_t stages = 2;
   const TeamFacts &facts = *target.team;
   if (const GroupMmaAtom *atom = groupAtomFor(shape, facts)) {
     if (tile::ScheduleAttr schedule = chooseGroupSchedule(shape, target, *atom)) {
@@ -130,7 +132,15 @@ static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const 
       slots = warps * rowsPerWarp;
     }
   }
-  const int64_t rows = wide ? rowsPerWarp : warps * prefillRowsPerWarp(shape, facts, slots);
+  int64_t rows = wide ? rowsPerWarp : warps * rowsPerWarp;
+  if (!wide && fitsDoubleRows(shape, facts, slots, /*withQueries=*/true)) {
+    rows *= 2;
+  } else if (!wide && fitsDoubleRows(shape, facts, slots, /*withQueries=*/false)) {
+    // With one stage keys are copied while values are used, and values while keys are: queries in staging memory take
+    // no more than the other stage, so that as many teams run side by side.
+    rows *= 2;
+    stages = 1;
+  }
   return tile::ScheduleAttr::get(shape.cache.getContext(), std::max<int64_t>(1, rows / heads), slots, split, warps,
                                  stages, /*producers=*/0);
 }

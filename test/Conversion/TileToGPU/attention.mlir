@@ -11,8 +11,8 @@
 // CHECK: tile.copy_async
 // CHECK: tile.commit_async
 // CHECK: scf.for
-// The next tile's keys are on their way while this one's are used.
-// CHECK: tile.wait_async 1
+// Later groups are on their way while these keys are used: values of this tile, keys of the next one.
+// CHECK: tile.wait_async 2
 // CHECK-NEXT: gpu.barrier
 // CHECK: tile.copy_async
 // CHECK: tile.load_matrices
@@ -23,7 +23,7 @@
 // CHECK-COUNT-4: gpu.shuffle xor
 // CHECK: math.exp2
 // CHECK: arith.truncf %{{.*}} : vector<2xf32> to vector<2xf16>
-// CHECK: tile.wait_async 1
+// CHECK: tile.wait_async 2
 // CHECK-NEXT: gpu.barrier
 // CHECK: tile.load_matrices {{.*}} transposed
 // CHECK-COUNT-8: tile.lane_mma "m16n8k16.f16"
@@ -41,4 +41,35 @@
 func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
   return %o : tensor<?x8x64xf32>
+}
+
+!wide = !kvcache.cache<heads = 2, dim = 128, page = 16, k = f16, v = f16>
+
+// With 128 channels a prefill tile has one stage, and its queries stay in front of it; decode has two in the same room.
+// CHECK-LABEL: func.func private @attention_0(
+// CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 32, slots = 64, split = 1024, warps = 4>
+// CHECK-SAME: tile.staging = 65536 : i64
+// Decode.
+// CHECK: scf.for
+// CHECK: tile.wait_async 2
+// CHECK: tile.wait_async 2
+// CHECK: tile.wait_async 0
+// Prefill: keys of the first tile, then its values; keys of the next one when all are past its keys.
+// CHECK: tile.commit_async
+// CHECK-NOT: tile.commit_async
+// CHECK: scf.for
+// CHECK: tile.wait_async 0
+// CHECK-NEXT: gpu.barrier
+// CHECK: tile.copy_async
+// CHECK: tile.commit_async
+// A step's queries are loaded for two instructions' rows.
+// CHECK-COUNT-2: tile.load_matrices {{.*}} : memref
+// CHECK: tile.lane_mma "m16n8k16.f16"
+// CHECK: tile.wait_async 0
+// CHECK-NEXT: gpu.barrier
+// CHECK: tile.commit_async
+// CHECK: tile.load_matrices {{.*}} transposed
+func.func @staged_queries(%q: tensor<?x8x128xf32>, %c: !wide, %b: !kvcache.batch) -> tensor<?x8x128xf32> {
+  %o = kvcache.attention %q over %c at %b {scale = 0.088 : f32, causal} : (tensor<?x8x128xf32>, !wide, !kvcache.batch) -> tensor<?x8x128xf32>
+  return %o : tensor<?x8x128xf32>
 }
