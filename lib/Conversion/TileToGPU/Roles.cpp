@@ -4,12 +4,13 @@
 // of computing warps, the other warps do nothing but copy keys and values into a ring of stages that both sides know by
 // phase barriers. Elsewhere (decode) some warps do all, and the others have nothing to do.
 //
-//   copying warps, for each tile            computing warps, for each tile (WarpGroups.cpp)
+//   the copying warp, for each tile         computing warps, for each tile (WarpGroups.cpp)
 //     wait: keys' stage is free               wait: keys are there
 //     start copies, arrive when they end      scores; arrive: keys' stage is free
 //     the same for values                     wait: values are there ...
 //
-// Numbers that do not depend on tiles are computed before the cut, by all.
+// One warp copies whole tiles: what it computes besides is the same for one row as for all. The others of its group
+// have only given registers up. Numbers that do not depend on tiles are computed before the cut, by all.
 //
 //===----------------------------------------------------------------------===//
 #include "TeamEmitter.h"
@@ -21,7 +22,7 @@
 using namespace mlir;
 using namespace kvc;
 
-/// Arrivals of a copying warp for a full stage are those of its lanes; computing warps arrive once each.
+/// Arrivals of the copying warp for a full stage are those of its lanes; computing warps arrive once each.
 static constexpr int64_t panelAlignment = 1024, barrierBytes = 8;
 
 static bool isTileType(Type type) { return isa<VectorType>(type); }
@@ -47,7 +48,6 @@ static std::optional<SmallVector<tile::OperandOp>> operandsOfLoops(Block &block)
 /// How warp groups compute a block; nothing where they do not.
 static std::optional<RoleState> rolesOf(TeamEmitter &emitter, Block &block, int64_t rows) {
   const TeamFacts &facts = emitter.facts;
-  const int64_t producers = emitter.schedule.getProducers();
   auto operands = operandsOfLoops(block);
   if (!operands || static_cast<int64_t>(llvm::divideCeil(rows, 16)) != emitter.schedule.getWarps()) {
     return std::nullopt;
@@ -61,22 +61,22 @@ static std::optional<RoleState> rolesOf(TeamEmitter &emitter, Block &block, int6
     const GroupMmaAtom *atom =
         lookupGroupMmaAtom((facts.groupAtom + "." + type.getFormat(op.getPlane()).getName()).str());
     if (!atom || (state.atom && atom != state.atom) || op.getPart() != tile::Part::Pages || (isKey && type.getRope()) ||
-        type.aliasesValues() || channels % atom->k || slots % (producers * 8) ||
+        type.aliasesValues() || channels % atom->k || slots % facts.lanes ||
         emitter.schedule.getWarps() % atom->warps || slots > atom->maxN || channels > atom->maxN) {
       return std::nullopt;
     }
     state.atom = atom;
-    Panels panels = Panels::of(slots, channels);
-    const int64_t rowsPerWarp = slots / producers;
-    if (rowsPerWarp > facts.lanes || rowsPerWarp % (facts.lanes / panels.chunks())) {
-      return std::nullopt;
-    }
-    (isKey ? state.k : state.v) = panels;
+    (isKey ? state.k : state.v) = Panels::of(slots, channels);
   }
   if (!state.k.columns || !state.v.columns || state.k.rows != state.v.rows) {
     return std::nullopt;
   }
-  state.query = Panels::of(emitter.schedule.getWarps() * 16, state.k.columns);
+  // Registers of a lane: the output's sums, scores, probabilities, and queries if they fit beside what else is needed.
+  constexpr int64_t otherRegisters = 40;
+  const bool holdsQueries =
+      state.v.columns / 2 + state.k.rows / 2 + state.k.rows / 4 + state.k.columns / 4 + otherRegisters <=
+      facts.consumerRegisters;
+  state.query = Panels::of(holdsQueries ? 0 : emitter.schedule.getWarps() * 16, state.k.columns);
   state.kOffset = llvm::alignTo(state.query.bytes(), panelAlignment);
   state.vOffset = state.kOffset + llvm::alignTo(state.k.bytes(), panelAlignment) * state.stages;
   state.barrierOffset = state.vOffset + llvm::alignTo(state.v.bytes(), panelAlignment) * state.stages;
@@ -173,17 +173,18 @@ LogicalResult TeamEmitter::emitScope(scf::IfOp scope) {
                                           addWords(b, mulWords(b, warp, facts.lanes), lane), wordOf(b, 0));
     auto first = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
     Builder inner = Builder::atBlockBegin(scope.getLoc(), first.thenBlock());
-    const int64_t copiers = schedule.getProducers() * facts.lanes;
     for (int64_t i = 0; i < state.stages; ++i) {
       Value at = barrierOffset(inner, wordOf(inner, i), state);
       for (bool isKey : {true, false}) {
-        tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), copiers);
+        tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), facts.lanes);
         tile::PhaseInitOp::create(inner, staging, at, state.emptyAt(isKey), warps);
       }
     }
     gpu::BarrierOp::create(b);
     state.produced = state.consumed = {wordOf(b, 0), wordOf(b, 0)};
-    state.producer = scope.elseBlock();
+    Builder others(scope.getLoc(), scope.elseBlock()->getTerminator());
+    Value copies = arith::CmpIOp::create(others, arith::CmpIPredicate::eq, warp, wordOf(others, warps));
+    state.producer = scf::IfOp::create(others, copies, /*withElseRegion=*/false).thenBlock();
     roles = &state;
   }
   // Whole groups of warps give registers up, and take them.
@@ -219,106 +220,119 @@ Value TeamEmitter::barrierOffset(Builder &b, Value stage, const RoleState &state
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The copies of one loop by the copying warps: rows of a tile among warps, and of a warp's rows the lanes take 16
-/// bytes each, side by side within a panel.
+/// The copies of one loop by the copying warp: its lanes take 16 bytes each, side by side within a panel, row after
+/// row.
 class Producer {
 public:
   Producer(TeamEmitter &emitter, const TileLoop &tiles)
       : emitter(emitter), loop(tiles.loop), first(tiles.operands.front()),
-        cache(emitter.context.cache(first.getCache())),
-        rowsPerWarp(emitter.roles->k.rows / emitter.schedule.getProducers()), pageSlots(cache.type.getPage()) {
+        cache(emitter.context.cache(first.getCache())), rows(emitter.roles->k.rows), pageSlots(cache.type.getPage()) {
     // Rows that surely lie side by side in one page share an address.
-    const int64_t shared = std::gcd(pageSlots, rowsPerWarp);
+    const int64_t shared = std::gcd(pageSlots, rows);
     auto is = [&](Value value) { return isMultipleOf(value, shared); };
     const bool aligned = first.getSlot() == loop.getInductionVar() ? is(loop.getLowerBound()) && is(loop.getStep())
                                                                    : is(first.getSlot());
     const int64_t together = emitter.facts.lanes / std::min(emitter.roles->k.chunks(), emitter.roles->v.chunks());
-    run = aligned && shared % together == 0 ? shared : 0;
+    run = aligned && shared % together == 0 && rows / shared <= emitter.facts.lanes ? shared : 0;
   }
 
-  /// The page of this lane's row of the tile at `iv` (i32); 0 past the loop's end.
-  Value loadPage(ImplicitLocOpBuilder &b, Value iv);
-  void copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, Value page, Value stage);
+  /// The pages of this lane's rows of the tile at `iv` (i32): row 32 i + lane has number i, or where runs share an
+  /// address, the one number is that of run `lane`. 0 past the loop's end, and of rows that do not count.
+  SmallVector<Value> loadPages(ImplicitLocOpBuilder &b, Value iv);
+  void copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, ValueRange pages, Value stage);
 
 private:
-  Value warpRow(ImplicitLocOpBuilder &b) {
-    Value number = addWords(b, emitter.warp, -emitter.schedule.getWarps());
-    return mulWords(b, number, rowsPerWarp);
-  }
-  void emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, Value page, Value stage,
+  void emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, ValueRange pages, Value stage,
                   bool isFull);
 
   TeamEmitter &emitter;
   scf::ForOp loop;
   tile::OperandOp first;
   const CacheMemory &cache;
-  int64_t rowsPerWarp, pageSlots;
+  int64_t rows, pageSlots;
   /// Rows that share an address; 0: none surely do.
   int64_t run = 0;
 };
 } // namespace
 
-Value Producer::loadPage(ImplicitLocOpBuilder &b, Value iv) {
+SmallVector<Value> Producer::loadPages(ImplicitLocOpBuilder &b, Value iv) {
+  const int64_t number = run ? 1 : llvm::divideCeil(rows, emitter.facts.lanes);
+  const SmallVector<Type> types(number, b.getI32Type());
   Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
-  auto inside = scf::IfOp::create(b, TypeRange{b.getI32Type()}, isInside, /*withElseRegion=*/true);
+  auto inside = scf::IfOp::create(b, types, isInside, /*withElseRegion=*/true);
   ImplicitLocOpBuilder yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.thenBlock());
   IRMapping mapping;
   Value slot = valueAt(yes, loop, first.getSlot(), iv, mapping);
   Value count = valueAt(yes, loop, first.getCount(), iv, mapping);
-  Value own = warpRow(yes);
-  if (run != rowsPerWarp) {
-    own = addWords(yes, own, arith::RemUIOp::create(yes, emitter.lane, wordOf(yes, rowsPerWarp)));
-  }
-  // Rows past the end have no page: the last row's stands for theirs. A tile may count no slot at all.
-  Value last = arith::MaxSIOp::create(yes, arith::SubIOp::create(yes, count, indexOf(yes, 1)), indexOf(yes, 0));
-  Value row = arith::MinSIOp::create(yes, toIndex(yes, own), last);
-  Value logical = arith::DivUIOp::create(yes, arith::AddIOp::create(yes, slot, row), indexOf(yes, pageSlots));
   Value table = emitter.context.tableRow(yes, cache, first.getSequence(), first.getHead());
-  scf::YieldOp::create(yes, memref::LoadOp::create(yes, cache.table, ValueRange{table, logical}).getResult());
+  SmallVector<Value> pages;
+  for (int64_t i = 0; i < number; ++i) {
+    Value row = toIndex(yes, addWords(yes, mulWords(yes, emitter.lane, run ? run : 1), i * emitter.facts.lanes));
+    Value counts = arith::CmpIOp::create(yes, arith::CmpIPredicate::slt, row,
+                                         arith::MinSIOp::create(yes, count, indexOf(yes, rows)));
+    auto some = scf::IfOp::create(yes, TypeRange{yes.getI32Type()}, counts, /*withElseRegion=*/true);
+    ImplicitLocOpBuilder in = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), some.thenBlock());
+    Value logical = arith::DivUIOp::create(in, arith::AddIOp::create(in, slot, row), indexOf(in, pageSlots));
+    scf::YieldOp::create(in, memref::LoadOp::create(in, cache.table, ValueRange{table, logical}).getResult());
+    in = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), some.elseBlock());
+    scf::YieldOp::create(in, wordOf(in, 0));
+    pages.push_back(some.getResult(0));
+  }
+  scf::YieldOp::create(yes, pages);
   ImplicitLocOpBuilder no = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.elseBlock());
-  scf::YieldOp::create(no, wordOf(no, 0));
-  return inside.getResult(0);
+  scf::YieldOp::create(no, SmallVector<Value>(number, wordOf(no, 0)));
+  return llvm::to_vector_of<Value>(inside.getResults());
 }
 
-void Producer::copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, Value page, Value stage) {
+void Producer::copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, ValueRange pages, Value stage) {
   IRMapping mapping;
   Value slot = valueAt(b, loop, op.getSlot(), iv, mapping), count = valueAt(b, loop, op.getCount(), iv, mapping);
   Value isFull = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, op.getType().getSlots()));
   auto full = scf::IfOp::create(b, isFull, /*withElseRegion=*/true);
   ImplicitLocOpBuilder whole = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.thenBlock());
-  emitCopies(whole, op, slot, count, page, stage, true);
+  emitCopies(whole, op, slot, count, pages, stage, true);
   ImplicitLocOpBuilder part = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.elseBlock());
-  emitCopies(part, op, slot, count, page, stage, false);
+  emitCopies(part, op, slot, count, pages, stage, false);
 }
 
-void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, Value page, Value stage,
-                          bool isFull) {
+void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, ValueRange pages,
+                          Value stage, bool isFull) {
   const bool isKey = op.getPlane() == kvcache::Plane::K;
   const Panels &panels = isKey ? emitter.roles->k : emitter.roles->v;
   const PlaneLayout &plane = cache.layout.plane(op.getPlane());
-  const int64_t chunks = panels.chunks(), together = emitter.facts.lanes / chunks, rowBytes = panels.columns * 2;
+  const int64_t lanes = emitter.facts.lanes, chunks = panels.chunks(), together = lanes / chunks,
+                rowBytes = panels.columns * 2;
+  // Displacements of an address lie on both sides of it: instructions have few bits for them.
+  constexpr int64_t window = 4096;
+  const int64_t middle = std::min(run * rowBytes, window) / 2;
   Value laneRow = arith::DivUIOp::create(b, emitter.lane, wordOf(b, chunks));
   Value laneChunk = arith::RemUIOp::create(b, emitter.lane, wordOf(b, chunks));
-  Value own = warpRow(b), base = emitter.stageOffset(b, stage, isKey);
+  Value base = emitter.stageOffset(b, stage, isKey);
+  Value lanePlace = toIndex(b, addWords(b, mulWords(b, laneChunk, 16), plane.codes + middle));
+  if (run) {
+    lanePlace = arith::AddIOp::create(b, lanePlace, toIndex(b, mulWords(b, laneRow, rowBytes)));
+  }
+  if (!cache.type.getPerHead()) {
+    lanePlace = arith::AddIOp::create(b, lanePlace,
+                                      arith::MulIOp::create(b, op.getHead(), indexOf(b, cache.layout.headBlockBytes)));
+  }
 
-  // Where a row lies in memory, for rows from `row` on (a number of this warp's) of the page `page`.
-  auto source = [&](int64_t row, Value page) {
-    Value place = arith::AddIOp::create(b, slot, toIndex(b, addWords(b, own, row)));
+  // Where rows from `row` on lie in memory.
+  auto source = [&](int64_t row) {
+    Value page = run           ? emitter.shuffleFrom(b, pages.front(), wordOf(b, row / run))
+                 : row < lanes ? emitter.shuffleFrom(b, pages.front(), addWords(b, laneRow, row))
+                               : emitter.shuffleFrom(b, pages[row / lanes], addWords(b, laneRow, row % lanes));
+    Value bytes = arith::MulIOp::create(b, toIndex(b, page), indexOf(b, cache.layout.pageBytes));
+    bytes = arith::AddIOp::create(b, bytes, lanePlace);
+    if (run == pageSlots) {
+      return bytes;
+    }
+    Value place = arith::AddIOp::create(b, slot, indexOf(b, row));
     if (!run) {
       place = arith::AddIOp::create(b, place, toIndex(b, laneRow));
     }
-    Value inPage =
-        run == pageSlots ? indexOf(b, 0) : arith::RemUIOp::create(b, place, indexOf(b, pageSlots)).getResult();
-    if (run) {
-      inPage = fold<arith::AddIOp>(b, inPage, toIndex(b, laneRow));
-    }
-    Value bytes = arith::MulIOp::create(b, toIndex(b, page), indexOf(b, cache.layout.pageBytes));
-    if (!cache.type.getPerHead()) {
-      bytes = arith::AddIOp::create(b, bytes,
-                                    arith::MulIOp::create(b, op.getHead(), indexOf(b, cache.layout.headBlockBytes)));
-    }
-    bytes = arith::AddIOp::create(b, bytes, arith::MulIOp::create(b, inPage, indexOf(b, rowBytes)));
-    return arith::AddIOp::create(b, bytes, toIndex(b, mulWords(b, laneChunk, 16))).getResult();
+    Value inPage = arith::RemUIOp::create(b, place, indexOf(b, pageSlots));
+    return arith::AddIOp::create(b, bytes, arith::MulIOp::create(b, inPage, indexOf(b, rowBytes))).getResult();
   };
   // Swizzles repeat every eight rows: places of the rows of one period.
   SmallVector<Value> places;
@@ -327,30 +341,24 @@ void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slo
     Value flip = arith::AndIOp::create(b, arith::ShRUIOp::create(b, mulWords(b, here, panels.swizzle), wordOf(b, 7)),
                                        wordOf(b, chunks - 1));
     Value offset = mulWords(b, arith::XOrIOp::create(b, laneChunk, flip), 16);
-    offset = addWords(b, offset, mulWords(b, addWords(b, own, here), panels.swizzle));
+    offset = addWords(b, offset, mulWords(b, here, panels.swizzle));
     places.push_back(addWords(b, offset, base));
   }
   const auto period = static_cast<int64_t>(places.size()) * together;
   Value from;
-  for (int64_t row = 0; row < rowsPerWarp; row += together) {
-    int64_t inRun = 0;
-    if (!run) {
-      from = source(row, emitter.shuffleFrom(b, page, addWords(b, laneRow, row)));
-    } else {
-      inRun = row % run;
-      if (inRun == 0) {
-        from = source(row, run == rowsPerWarp ? page : emitter.shuffleFrom(b, page, wordOf(b, row)));
-      }
+  for (int64_t row = 0; row < rows; row += together) {
+    const int64_t inRun = run ? row % run : 0;
+    if (inRun == 0) {
+      from = source(row);
     }
     Value valid;
     if (!isFull) {
       // Subtracted from the count, which changes, so that no row numbers are kept in registers.
-      valid = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, addWords(b, own, laneRow),
-                                    addWords(b, toWord(b, count), -row));
+      valid = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, laneRow, addWords(b, toWord(b, count), -row));
     }
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
       const int64_t toDisplacement = row / period * period * panels.swizzle + panel * panels.panelBytes();
-      tile::CopyAsyncOp::create(b, cache.pages, from, plane.codes + inRun * rowBytes + panel * panels.swizzle,
+      tile::CopyAsyncOp::create(b, cache.pages, from, inRun * rowBytes + panel * panels.swizzle - middle,
                                 emitter.staging, places[row % period / together], toDisplacement, valid);
     }
   }
@@ -367,24 +375,27 @@ LogicalResult TeamEmitter::emitProducerLoop(const TileLoop &tiles) {
   scf::ForOp loop = tiles.loop;
   Producer producer(*this, tiles);
   Builder b(loop.getLoc(), roles->producer->getTerminator());
-  SmallVector<Value> init{producer.loadPage(b, loop.getLowerBound()), roles->produced.stage, roles->produced.parity};
+  SmallVector<Value> init = producer.loadPages(b, loop.getLowerBound());
+  const size_t pageCount = init.size();
+  init.append({roles->produced.stage, roles->produced.parity});
   auto copies = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), init);
   Builder inner = Builder::atBlockBegin(loop.getLoc(), copies.getBody());
-  ValueRange carried = copies.getRegionIterArgs();
-  RingPosition position{carried[1], carried[2]};
-  Value page = carried[0], iv = copies.getInductionVar();
+  ValueRange carried = copies.getRegionIterArgs(), pages = carried.take_front(pageCount);
+  RingPosition position{carried[pageCount], carried[pageCount + 1]};
+  Value iv = copies.getInductionVar();
   Value at = barrierOffset(inner, position.stage, *roles);
   // A stage is free when the phase before is over; at first there is none.
   Value before = arith::XOrIOp::create(inner, position.parity, wordOf(inner, 1));
-  Value nextPage = producer.loadPage(inner, arith::AddIOp::create(inner, iv, loop.getStep()));
+  SmallVector<Value> results = producer.loadPages(inner, arith::AddIOp::create(inner, iv, loop.getStep()));
   for (tile::OperandOp op : tiles.operands) {
     const bool isKey = op.getPlane() == kvcache::Plane::K;
     tile::PhaseWaitOp::create(inner, staging, at, roles->emptyAt(isKey), before);
-    producer.copy(inner, op, iv, page, position.stage);
+    producer.copy(inner, op, iv, pages, position.stage);
     tile::PhaseArriveOp::create(inner, staging, at, roles->fullAt(isKey), /*after_copies=*/true);
   }
   RingPosition next = advance(inner, position);
-  scf::YieldOp::create(inner, ValueRange{nextPage, next.stage, next.parity});
-  roles->produced = {copies.getResult(1), copies.getResult(2)};
+  results.append({next.stage, next.parity});
+  scf::YieldOp::create(inner, results);
+  roles->produced = {copies.getResult(pageCount), copies.getResult(pageCount + 1)};
   return success();
 }

@@ -26,9 +26,11 @@ InFlightDiagnostic TeamEmitter::fail(Operation *op) {
 }
 
 void TeamEmitter::placeQueries() {
-  // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest.
-  constexpr int64_t otherRegisters = 56;
-  const int64_t registers = teamWarps == schedule.getWarps() ? facts.laneRegisters : facts.consumerRegisters;
+  // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest, more
+  // of it where a kernel has code for warp groups too.
+  const bool hasRoles = teamWarps != schedule.getWarps();
+  const int64_t registers = hasRoles ? facts.consumerRegisters : facts.laneRegisters,
+                otherRegisters = hasRoles ? 88 : 56;
   int64_t widest = 0;
   context.kernel.walk([&](tile::MmaOp op) {
     if (op.getContract() == tile::Contract::Slots && !isOfWarpGroups(op)) {

@@ -105,10 +105,12 @@ struct RingPosition {
 /// Staging memory of a query tile whose products are those of warp groups, and what is known of it so far.
 struct RoleState {
   const GroupMmaAtom *atom = nullptr;
+  /// The query tile has no rows where lanes hold it in registers.
   Panels query, k, v;
   int64_t stages = 0, kOffset = 0, vOffset = 0, barrierOffset = 0;
-  /// The tile that is stored there.
+  /// The query tile, and its words where they stay in registers.
   mlir::Value queryTile;
+  llvm::SmallVector<mlir::Value> queryWords;
   /// Where the code of the copying warps goes on, and where both sides are in the ring.
   mlir::Block *producer = nullptr;
   RingPosition produced, consumed;

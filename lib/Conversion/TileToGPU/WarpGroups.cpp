@@ -5,10 +5,14 @@
 //
 //   scores of the first tile, softmax
 //   for each further tile
-//     start its scores; start the output of the tile before
+//     wait for its keys; start its scores; start the output of the tile before
 //     wait for the scores; maxima, probabilities
+//     wait for its values
 //     wait for the output; it follows the maximum where that has grown
 //   output of the last tile
+//
+// Values are waited for a tile before they are needed: the loop of that wait keeps the assembler from moving the wait
+// for the output in front of the softmax, which it does within a basic block.
 //
 //===----------------------------------------------------------------------===//
 #include "TeamEmitter.h"
@@ -32,6 +36,10 @@ LogicalResult TeamEmitter::placeFirstOperand(Value tile, ProductType product) {
   packOperand(b, tile, product, layout);
   const SmallVector<Value> packed = words[{tile.getAsOpaquePointer(), product}].front();
   const Panels &panels = roles->query;
+  if (!panels.rows) {
+    roles->queryWords = packed;
+    return success(!hasFailed());
+  }
   constexpr int64_t chunkElements = 8;
   // Lanes of a row hold neighbours within a chunk of 16 bytes.
   Value inChunk = mulWords(b, coordinate(b, layout, Axis::Column, 0), 2);
@@ -88,6 +96,15 @@ private:
     tile::PhaseArriveOp::create(inner, emitter.staging, emitter.barrierOffset(inner, at.stage, roles),
                                 roles.emptyAt(isKey), /*after_copies=*/false);
   }
+  /// `parity` as it is when the sums of probabilities are known: none is that large, which the assembler does not know.
+  Value after(Builder &b, ArrayRef<Value> sums, Value parity) {
+    Value total = sums.front();
+    for (Value sum : sums.drop_front()) {
+      total = arith::AddFOp::create(b, total, sum);
+    }
+    Value isHuge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, total, floatOf(b, 1e38f));
+    return arith::OrIOp::create(b, parity, arith::ExtUIOp::create(b, b.getI32Type(), isHuge));
+  }
   /// The loop's body for the tile at `iv`: its softmax step, whose scores are `sums`.
   tile::SoftmaxStepOp bodyAt(Builder &b, Value iv, ArrayRef<Value> sums);
   SmallVector<Value> packProbabilities(Builder &b, tile::SoftmaxStepOp step, ArrayRef<Value> probs);
@@ -130,10 +147,13 @@ LogicalResult Consumer::prepare(const TileLoop &tiles) {
 
 SmallVector<Value> Consumer::startScores(Builder &b, RingPosition at) {
   const GroupMmaAtom &group = *roles.atom;
-  Value number = arith::DivUIOp::create(b, emitter.warp, wordOf(b, group.warps));
-  Value a = mulWords(b, number, group.m * roles.query.swizzle);
+  Value a;
+  if (roles.query.rows) {
+    Value number = arith::DivUIOp::create(b, emitter.warp, wordOf(b, group.warps));
+    a = mulWords(b, number, group.m * roles.query.swizzle);
+  }
   SmallVector<Type> types(layout.inSize(Axis::Register), b.getF32Type());
-  auto mma = tile::GroupMmaOp::create(b, types, group.name, ValueRange(), a, emitter.staging,
+  auto mma = tile::GroupMmaOp::create(b, types, group.name, roles.queryWords, a, emitter.staging,
                                       emitter.stageOffset(b, at.stage, /*isKey=*/true), ValueRange(),
                                       roles.k.columns / group.k, roles.k.swizzle, roles.query.panelBytes(),
                                       roles.k.panelBytes(), /*transposed=*/false);
@@ -189,6 +209,7 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
   addUp(b, state.sum, added);
   state.max = raised.value;
   SmallVector<Value> packed = packProbabilities(b, step, probs);
+  waitFull(b, state.position, /*isKey=*/false);
 
   SmallVector<Value> carried;
   for (ArrayRef<Value> part :
@@ -214,7 +235,6 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
     split(rest.getRegionIterArgs());
     const RingPosition before = state.position, here = emitter.advance(inner, before);
     waitFull(inner, here, /*isKey=*/true);
-    waitFull(inner, before, /*isKey=*/false);
     tile::PublishOp::create(inner);
     SmallVector<Value> scored = startScores(inner, here);
     state.acc = startOutput(inner, packed, state.acc, before);
@@ -227,6 +247,7 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
     probs = emitter.probabilities(inner, scores, raised, layout, added);
     // The softmax runs while the output does: the wait takes what it gives. It also takes what the output reads, whose
     // registers are in use until then. What the next output reads is made behind it.
+    waitFull(inner, {here.stage, after(inner, added, here.parity)}, /*isKey=*/false);
     SmallVector<Value> waited(state.acc);
     llvm::append_range(waited, probs);
     llvm::append_range(waited, packed);
@@ -247,7 +268,6 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
     scf::YieldOp::create(inner, results);
   }
   split(rest.getResults());
-  waitFull(b, state.position, /*isKey=*/false);
   tile::PublishOp::create(b);
   state.acc = wait(b, 0, startOutput(b, packed, state.acc, state.position));
   release(b, state.position, /*isKey=*/false);

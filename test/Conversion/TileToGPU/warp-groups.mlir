@@ -14,38 +14,41 @@
 // CHECK: tile.part_barrier 1 lanes 256
 // CHECK: tile.lane_mma "m16n8k16.f16"
 // CHECK: tile.set_registers 40
-// Prefill: the lanes of four warps arrive when their copies end, eight warps when they have read a stage.
-// CHECK: tile.phase_init {{.*}} arrivals 128
+// Prefill: the lanes of one warp arrive when their copies end, eight warps when they have read a stage. Queries stay in
+// registers.
+// CHECK: tile.phase_init {{.*}} arrivals 32
 // CHECK-NEXT: tile.phase_init {{.*}} arrivals 8
 // CHECK: gpu.barrier
 // CHECK: tile.set_registers 232 more
-// CHECK: tile.publish
-// CHECK: tile.part_barrier 1 lanes 256
 // The first tile.
 // CHECK: tile.phase_wait
 // CHECK-NEXT: tile.publish
-// CHECK: tile.group_mma "m64k16.f16"() [
+// CHECK: tile.group_mma "m64k16.f16"(%
 // CHECK: tile.group_mma_wait 0
 // CHECK: tile.phase_arrive
-// Scores of a tile and output of the one before are on their way together.
+// CHECK: math.exp2
+// CHECK: tile.phase_wait
+// Scores of a tile and output of the one before are on their way together. The values of the tile are waited for between
+// its softmax and the output.
 // CHECK: scf.for
 // CHECK: tile.phase_wait
-// CHECK: tile.phase_wait
-// CHECK: tile.publish
-// CHECK: tile.group_mma "m64k16.f16"() [
+// CHECK-NEXT: tile.publish
+// CHECK: tile.group_mma "m64k16.f16"(%
 // CHECK: tile.group_mma "m64k16.f16"(%
 // CHECK-SAME: transposed
 // CHECK: tile.group_mma_wait 1
 // CHECK: tile.phase_arrive
 // CHECK: math.exp2
-// CHECK: tile.group_mma_wait 0
+// CHECK: tile.phase_wait
+// CHECK-NEXT: tile.group_mma_wait 0
 // CHECK: arith.truncf
 // CHECK: tile.phase_arrive
 // CHECK: scf.yield
 // CHECK: tile.group_mma "m64k16.f16"(%
 // CHECK: tile.group_mma_wait 0
-// The warps that copy.
+// The warps that copy: one of them.
 // CHECK: tile.set_registers 40
+// CHECK: scf.if
 // CHECK: scf.for
 // CHECK: tile.phase_wait
 // CHECK: tile.copy_async
