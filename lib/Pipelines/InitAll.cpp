@@ -7,6 +7,7 @@
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 #include "kvc/Pipelines/Pipelines.h"
+#include "kvc/Target/AMD/Passes.h"
 #include "kvc/Target/CPU/Passes.h"
 #include "kvc/Target/LLVM/Passes.h"
 #include "kvc/Target/NVIDIA/Passes.h"
@@ -29,8 +30,10 @@ void kvc::registerAllPasses() {
   registerKVCLLVMPasses();
   registerKVCCPUPasses();
   registerKVCNVIDIAPasses();
+  registerKVCAMDPasses();
   registerKVCPipelinePasses();
   registerCPUPipelines();
   registerNVIDIAPipelines();
+  registerAMDPipelines();
   registerPipelines();
 }

@@ -3,8 +3,7 @@
 
 #include "kvc/Conversion/Passes.h"
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
-#include "kvc/Target/CPU/Passes.h"
-#include "kvc/Target/NVIDIA/Passes.h"
+#include "kvc/Target/Backend.h"
 #include "kvc/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -72,11 +71,8 @@ void kvc::buildVectorStage(OpPassManager &pm, const PipelineOptions &options) {
 
 void kvc::buildLLVMStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createIsolateKernelsPass());
-  const Target *target = lookupTarget(options.target);
-  if (target && target->team) {
-    buildNVIDIAPipeline(pm);
-  } else {
-    buildCPUPipeline(pm, {});
+  if (const Target *target = lookupTarget(options.target)) {
+    getBackend(*target).buildPipeline(pm);
   }
 }
 

@@ -24,7 +24,7 @@ static bool fail(const Twine &message) {
 /// What --emit asks for, for one target.
 static FailureOr<std::string> emit(ModuleOp module, const Target &target, StringRef form,
                                    const CompileOptions &options) {
-  if (form == "ptx" && !target.team) {
+  if (form == "ptx" && !target.triple.starts_with("nvptx")) {
     return emitError(module.getLoc()) << "expects a target whose assembly is PTX for --emit=ptx, but got "
                                       << target.name << ": use --emit=asm";
   }

@@ -14,19 +14,22 @@ namespace kvc {
 
 enum class AtomElement : uint8_t { F16, BF16, I8, F32, I32 };
 
-/// D[m, n] = C[m, n] + sum over k of A[m, k] B[k, n], by the lanes of one warp.
+/// D[m, n] = C[m, n] + sum over k of A[m, k] B[k, n], by the lanes of one warp. Rows are query rows in attention: where
+/// an instruction's result is an operand of the next one only as its transpose, the table has the exchanged instruction
+/// (D^T = B^T A^T), and the order of k and of columns that suits, which A and B, or B and D, have in common.
 struct MmaAtom {
   /// As in `tile.lane_mma`.
   llvm::StringLiteral name;
   int64_t m, n, k;
   /// Type of A and B, type of C and D.
   AtomElement operand, accumulator;
+  llvm::ArrayRef<Mode> aModes, bModes, dModes;
 
   /// Which element a lane's register holds, registers counted in elements: A has rows m and columns k, B rows k and
   /// columns n, D rows m and columns n.
-  Layout a() const;
-  Layout b() const;
-  Layout d() const;
+  Layout a() const { return Layout(aModes); }
+  Layout b() const { return Layout(bModes); }
+  Layout d() const { return Layout(dModes); }
 };
 
 /// The same by a group of warps that read B, and may read A, in staging memory (`tile.group_mma`).

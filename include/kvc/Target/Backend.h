@@ -10,6 +10,7 @@
 #include "kvc/Target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <cstdint>
 #include <string>
@@ -60,6 +61,8 @@ public:
   /// it is. Failure comes with a diagnostic.
   virtual llvm::FailureOr<TargetCode> compile(mlir::ModuleOp module, const Target &target,
                                               const BackendOptions &options) const = 0;
+  /// The passes from such a module, which holds nothing but kernels, to the LLVM dialect.
+  virtual void buildPipeline(mlir::OpPassManager &pm) const = 0;
   /// The text or relocatable object of all kernels of `module`.
   virtual llvm::FailureOr<std::string> emit(mlir::ModuleOp module, const Target &target, CodeForm form) const = 0;
 };

@@ -35,6 +35,12 @@ struct TeamFacts {
   /// and zeros.
   llvm::StringLiteral groupAtom;
   int64_t producerWarps, producerRegisters, consumerRegisters;
+  /// The matrix instruction of a warp on 16-bit numbers (Atoms.h) without its type.
+  llvm::StringLiteral mmaAtom = "m16n8k16";
+  /// Whether `tile.load_matrices` brings operands from staging memory to lanes; else each lane loads its elements.
+  bool loadsMatrices = true;
+  /// Whether linear layers run on the matrix units of teams; else they are loops over vectors of one warp.
+  bool linearTeams = true;
 };
 
 /// A target of the compiler.

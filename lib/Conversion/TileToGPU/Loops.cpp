@@ -114,7 +114,7 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
       reduction = columns;
     }
   }
-  const MmaAtom &atom = kvc::atomOf(ProductType::F16);
+  const MmaAtom &atom = kvc::atomOf(facts, ProductType::F16);
   SmallVector<Layout> layouts;
   for (auto [number, argument] : llvm::enumerate(loop.getRegionIterArgs())) {
     if (step && (argument == step.getMax() || argument == step.getSum() || argument == step.getAcc())) {

@@ -45,16 +45,51 @@ void TeamEmitter::separateFirstOperands() {
 
 void TeamEmitter::packOperand(Builder &b, Value tile, ProductType type, const Layout &layout) {
   SmallVector<Value> numbers;
+  if (auto held = fragments.find(tile);
+      held != fragments.end() && convert(held->second.layout, layout).cost == ConversionCost::Lanes) {
+    words[{tile.getAsOpaquePointer(), type}] = packFromLanes(b, held->second, type, layout);
+    return;
+  }
   for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
     numbers.push_back(pull(b, tile, layout, i));
   }
   words[{tile.getAsOpaquePointer(), type}] = createWords(b, numbers, type);
 }
 
+SmallVector<SmallVector<Value>> TeamEmitter::packFromLanes(Builder &b, const Fragment &held, ProductType type,
+                                                           const Layout &layout) {
+  // Where `layout` holds what: register, lane and warp of the held words.
+  const std::optional<Layout> source = layout.compose(held.layout.inverse());
+  Value base;
+  for (const Mode &mode : source->getModes()) {
+    if (mode.in == Axis::Lane && mode.out == Axis::Lane) {
+      Value digit = b.createOrFold<arith::RemUIOp>(b.createOrFold<arith::DivUIOp>(lane, wordOf(b, mode.inStride)),
+                                                   wordOf(b, mode.size));
+      digit = mulWords(b, digit, mode.outStride);
+      base = base ? addWords(b, base, digit) : digit;
+    }
+  }
+  auto sets = createWords(b, held.registers, type), result = sets;
+  for (auto [from, to] : llvm::zip_equal(sets, result)) {
+    to.clear();
+    for (int64_t i = 0; i < layout.inSize(Axis::Register); i += 2) {
+      const Coordinates at = (*source)(i, 0, 0);
+      assert((*source)(i + 1, 0, 0)[Axis::Register] == at[Axis::Register] + 1 && at[Axis::Register] % 2 == 0 &&
+             "expects neighbours to stay together");
+      Value word = from[at[Axis::Register] / 2];
+      Value raw = vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), word);
+      raw = shuffleFrom(b, vector::ExtractOp::create(b, raw, 0), addWords(b, base, at[Axis::Lane]));
+      raw = vector::FromElementsOp::create(b, VectorType::get({1}, b.getI32Type()), raw);
+      to.push_back(vector::BitCastOp::create(b, word.getType(), raw));
+    }
+  }
+  return result;
+}
+
 StagedOperand TeamEmitter::describeQueries(int64_t rows, int64_t channels, ProductType type) const {
   StagedOperand operand;
   operand.product = type;
-  operand.atom = &kvc::atomOf(type);
+  operand.atom = &kvc::atomOf(facts, type);
   layOutStage(operand, paddedKeys(channels));
   const TeamShape shape = shapeOf(rows);
   operand.slots = 16 * shape.rowTiles * shape.rowWarps;
@@ -103,11 +138,23 @@ namespace {
 /// transposed), queries as the first.
 enum class Use { Keys, Values, Queries };
 
-/// Reads an operand of products out of the stage that holds it.
+/// Reads an operand of products out of the stage that holds it, in pieces of so many column tiles of the second operand
+/// or one row tile of the first.
 class StageReader {
 public:
+  virtual ~StageReader() = default;
+  /// Words of slots `slot ..` and channels `channel ..` (the piece's first), of a set of words.
+  virtual SmallVector<Value> load(int64_t slot, int64_t channel, int64_t set, Type word) = 0;
+};
+
+/// By matrix loads: slots are multiples of 8, channels of 16.
+class MatrixReader : public StageReader {
+public:
+  /// Column tiles of a piece.
+  static constexpr int64_t tiles = 2;
+
   /// `rows`: first row of the stage that this warp reads (i32).
-  StageReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use)
+  MatrixReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use)
       : emitter(emitter), b(b), operand(operand), transposed(use == Use::Values) {
     Value matrix = arith::DivUIOp::create(b, emitter.lane, wordOf(b, 8));
     Value row = arith::RemUIOp::create(b, emitter.lane, wordOf(b, 8));
@@ -120,9 +167,9 @@ public:
     swizzle = row;
   }
 
-  /// Slots `slot ..` (a multiple of 8), chunks `first` (even) and the next, of a set of words.
-  SmallVector<Value> load(int64_t slot, int64_t first, int64_t set, Type word) {
+  SmallVector<Value> load(int64_t slot, int64_t channel, int64_t set, Type word) override {
     Value place = chunk;
+    const int64_t first = channel / 8;
     int64_t displacement = slot * operand.stageRow + set * operand.setBytes;
     if (operand.swizzled) {
       // Of a chunk's number the low three bits flip with the slot; those above stay, and are known here.
@@ -145,6 +192,97 @@ private:
   bool transposed;
   Value chunk, slotBytes, swizzle;
 };
+
+/// Every lane loads its elements, as the atom's layout says: neighbours along a row together, others one by one.
+class ElementReader : public StageReader {
+public:
+  static constexpr int64_t tiles = 1;
+
+  ElementReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use)
+      : emitter(emitter), b(b), operand(operand), layout(use == Use::Queries ? operand.atom->a() : operand.atom->b()),
+        slotAxis(use == Use::Keys ? Axis::Column : Axis::Row),
+        channelAxis(use == Use::Keys ? Axis::Row : Axis::Column) {
+    ownSlot = emitter.coordinate(b, layout, slotAxis, 0);
+    Value ownChannel = emitter.coordinate(b, layout, channelAxis, 0);
+    ownChunk = b.createOrFold<arith::DivUIOp>(ownChannel, wordOf(b, 8));
+    ownBytes = addWords(b, mulWords(b, addWords(b, rows, ownSlot), operand.stageRow),
+                        mulWords(b, b.createOrFold<arith::RemUIOp>(ownChannel, wordOf(b, 8)), 2));
+  }
+
+  SmallVector<Value> load(int64_t slot, int64_t channel, int64_t set, Type word) override {
+    const int64_t count = layout.inSize(Axis::Register);
+    SmallVector<Value> words;
+    for (int64_t i = 0; i < count; i += 2) {
+      const Coordinates at = layout(i, 0, 0), next = layout(i + 1, 0, 0);
+      if (next[channelAxis] != at[channelAxis] + 1) {
+        words.push_back(join(loadRun(slot + at[slotAxis], channel + at[channelAxis], 1, set),
+                             loadRun(slot + next[slotAxis], channel + next[channelAxis], 1, set), word));
+        continue;
+      }
+      // As many neighbours of a chunk as there are.
+      int64_t run = 2;
+      while (run < 8 && i + run < count && layout(i + run, 0, 0)[channelAxis] == at[channelAxis] + run &&
+             layout(i + run, 0, 0)[slotAxis] == at[slotAxis]) {
+        run += 2;
+      }
+      Value all = loadRun(slot + at[slotAxis], channel + at[channelAxis], run, set);
+      auto pairs = VectorType::get({run}, cast<VectorType>(word).getElementType());
+      all = vector::BitCastOp::create(b, pairs, all);
+      for (int64_t e = 0; e < run; e += 2) {
+        words.push_back(vector::ExtractStridedSliceOp::create(b, all, e, 2, 1));
+      }
+      i += run - 2;
+    }
+    return words;
+  }
+
+private:
+  /// Bytes of `count` neighbours, which lie in one chunk. What is added to the lane's own slot and channel is known;
+  /// `channel` is whole chunks.
+  Value loadRun(int64_t slot, int64_t channel, int64_t count, int64_t set) {
+    const int64_t bytes = count * 2, chunk = channel / 8;
+    int64_t displacement = slot * operand.stageRow + set * operand.setBytes;
+    Value place = ownChunk;
+    if (operand.swizzled) {
+      // Warps begin at multiples of eight slots. The lane's own chunks are of the low bits that `chunk` leaves.
+      Value row = arith::RemUIOp::create(b, addWords(b, ownSlot, slot % 8), wordOf(b, 8));
+      place = arith::XOrIOp::create(b, arith::XOrIOp::create(b, place, row), wordOf(b, chunk % 8));
+      displacement += chunk / 8 * 8 * 16;
+    } else {
+      displacement += chunk * 16;
+    }
+    Value offset = addWords(b, addWords(b, operand.stage, ownBytes), mulWords(b, place, 16));
+    Value at = toIndex(b, offset);
+    if (displacement) {
+      at = arith::AddIOp::create(b, at, indexOf(b, displacement));
+    }
+    return vector::LoadOp::create(b, VectorType::get({bytes}, b.getI8Type()), emitter.staging, at,
+                                  /*nontemporal=*/false, llvm::MaybeAlign(std::min<int64_t>(16, bytes)));
+  }
+  Value join(Value first, Value second, Type word) {
+    auto one = VectorType::get({1}, cast<VectorType>(word).getElementType());
+    SmallVector<Value> elements;
+    for (Value bytes : {first, second}) {
+      elements.push_back(vector::ExtractOp::create(b, vector::BitCastOp::create(b, one, bytes), 0));
+    }
+    return vector::FromElementsOp::create(b, word, elements);
+  }
+
+  TeamEmitter &emitter;
+  ImplicitLocOpBuilder &b;
+  const StagedOperand &operand;
+  Layout layout;
+  Axis slotAxis, channelAxis;
+  Value ownSlot, ownChunk, ownBytes;
+};
+
+std::unique_ptr<StageReader> createReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand,
+                                          Value rows, Use use) {
+  if (emitter.facts.loadsMatrices) {
+    return std::make_unique<MatrixReader>(emitter, b, operand, rows, use);
+  }
+  return std::make_unique<ElementReader>(emitter, b, operand, rows, use);
+}
 } // namespace
 
 LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
@@ -173,7 +311,7 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     // Whole rounds of the swizzle, so that chunks lie as at the row's begin.
     own.stage = addWords(b, own.stage, mulWords(b, columnWarp(b, shape), channels * 2));
   }
-  StageReader reader(*this, b, own, firstSlot, isScores ? Use::Keys : Use::Values);
+  auto reader = createReader(*this, b, own, firstSlot, isScores ? Use::Keys : Use::Values);
   const bool isHalf = operand.product == ProductType::F16;
   auto word = VectorType::get({2}, isHalf ? Type(b.getF16Type()) : Type(b.getBF16Type()));
   const auto &sets = words[{op.getA().getAsOpaquePointer(), operand.product}];
@@ -187,29 +325,34 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   }
   const int64_t steps = (isScores ? channels : ownSlots) / atom.k;
   const int64_t columnTiles = (isScores ? ownSlots : channels) / atom.n;
-  std::optional<StageReader> queries;
+  const int64_t tiles = facts.loadsMatrices ? MatrixReader::tiles : ElementReader::tiles;
+  const int64_t firstSize = atom.a().inSize(Axis::Register) / 2, secondSize = atom.b().inSize(Axis::Register) / 2,
+                sumSize = atom.d().inSize(Axis::Register);
+  std::unique_ptr<StageReader> queries;
   auto inStaging = stagedQueries.find({op.getA().getAsOpaquePointer(), operand.product});
   if (inStaging != stagedQueries.end()) {
     Value rowWarp = arith::RemUIOp::create(b, warp, wordOf(b, shape.rowWarps));
-    queries.emplace(*this, b, inStaging->second, mulWords(b, rowWarp, 16 * shape.rowTiles), Use::Queries);
-  } else if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * 4) || hasFailed()) {
+    queries = createReader(*this, b, inStaging->second, mulWords(b, rowWarp, atom.m * shape.rowTiles), Use::Queries);
+  } else if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * firstSize) || hasFailed()) {
     return hasFailed() ? failure() : fail(op) << "expects its first operand as words of " << atom.name;
   }
   for (auto [firstSet, secondSet] : productTerms(operand.product)) {
     for (int64_t step = 0; step < steps; ++step) {
       SmallVector<SmallVector<Value>> first;
       for (int64_t row = 0; row < shape.rowTiles; ++row) {
-        first.push_back(queries ? queries->load(row * 16, step * 2, firstSet, word)
-                                : SmallVector<Value>(ArrayRef(sets[firstSet]).slice((row * steps + step) * 4, 4)));
+        first.push_back(
+            queries ? queries->load(row * atom.m, step * atom.k, firstSet, word)
+                    : SmallVector<Value>(ArrayRef(sets[firstSet]).slice((row * steps + step) * firstSize, firstSize)));
       }
-      for (int64_t column = 0; column < columnTiles; column += 2) {
-        SmallVector<Value> second = isScores ? reader.load(column * 8, step * 2, secondSet, word)
-                                             : reader.load(step * 16, column, secondSet, word);
-        for (int64_t tile : {column, column + 1}) {
-          ValueRange secondWords = ValueRange(second).slice((tile - column) * 2, 2);
+      for (int64_t column = 0; column < columnTiles; column += tiles) {
+        SmallVector<Value> second = isScores ? reader->load(column * atom.n, step * atom.k, secondSet, word)
+                                             : reader->load(step * atom.k, column * atom.n, secondSet, word);
+        for (int64_t tile = 0; tile < tiles; ++tile) {
+          ValueRange secondWords = ValueRange(second).slice(tile * secondSize, secondSize);
           for (int64_t row = 0; row < shape.rowTiles; ++row) {
-            MutableArrayRef<Value> sums = MutableArrayRef<Value>(acc).slice((row * columnTiles + tile) * 4, 4);
-            SmallVector<Type> types(4, b.getF32Type());
+            const int64_t at = (row * columnTiles + column + tile) * sumSize;
+            MutableArrayRef<Value> sums = MutableArrayRef<Value>(acc).slice(at, sumSize);
+            SmallVector<Type> types(sumSize, b.getF32Type());
             auto mma = tile::LaneMmaOp::create(b, types, atom.name, first[row], secondWords,
                                                ValueRange(ArrayRef<Value>(sums)));
             llvm::copy(mma.getResults(), sums.begin());

@@ -83,7 +83,7 @@ void Ring::prepare() {
     operand.cache = &emitter.context.cache(op.getCache());
     operand.plane = &operand.cache->layout.plane(op.getPlane());
     operand.product = emitter.productOf(op.getResult());
-    operand.atom = &kvc::atomOf(operand.product);
+    operand.atom = &kvc::atomOf(emitter.facts, operand.product);
     const int64_t slots = op.getType().getSlots();
     rowsPerWarp = slots / warps;
     layOutStage(operand, op.getType().getChannels());

@@ -25,7 +25,7 @@ LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
       product = productOf(mma.getB());
     }
   }
-  const MmaAtom &atom = kvc::atomOf(product.value_or(ProductType::F16));
+  const MmaAtom &atom = kvc::atomOf(facts, product.value_or(ProductType::F16));
   const int64_t slots = paddedSlots(rows, op.getScores().getType().getDimSize(1));
   Layout layout = productLayout(atom, rows, slots);
   SmallVector<Value> scores = maskedScores(b, op, layout);
@@ -193,8 +193,8 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
   }
   barrier(b);
 
-  const MmaAtom &atom = getMmaAtoms().front();
-  const bool divides = columns / 8 % shape.columnWarps == 0;
+  const MmaAtom &atom = kvc::atomOf(facts, ProductType::F16);
+  const bool divides = columns / atom.n % shape.columnWarps == 0;
   Layout whole = divides ? productLayout(atom, rows, columns) : partial;
   SmallVector<Value> merged(whole.inSize(Axis::Register));
   SmallVector<SmallVector<Value>> factors(maxima.registers.size());

@@ -238,7 +238,7 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
       continue;
     }
     packOperand(b, tile, type,
-                operandLayout(kvc::atomOf(type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1)),
+                operandLayout(kvc::atomOf(facts, type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1)),
                               /*innerOverWarps=*/false));
   }
   return success(!hasFailed());

@@ -46,7 +46,8 @@ struct TeamShape {
   int64_t rowWarps, rowTiles, columnWarps;
 };
 
-const MmaAtom &atomOf(ProductType type);
+/// The matrix instruction of a machine for products of that type.
+const MmaAtom &atomOf(const TeamFacts &facts, ProductType type);
 /// Numbers as words, in sets: one, or high parts, rests, and high parts without infinities.
 llvm::SmallVector<llvm::SmallVector<mlir::Value>> createWords(mlir::ImplicitLocOpBuilder &b,
                                                               llvm::ArrayRef<mlir::Value> numbers, ProductType type);
@@ -252,6 +253,9 @@ public:
   void separateFirstOperands();
   /// Makes the words of the first operand of products, in the order of their registers.
   void packOperand(Builder &b, mlir::Value tile, ProductType type, const Layout &layout);
+  /// The same of a tile whose words other lanes hold: they are shuffled.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> packFromLanes(Builder &b, const Fragment &held, ProductType type,
+                                                                  const Layout &layout);
   /// The same for queries that stay in staging memory.
   void stageQueries(Builder &b, mlir::Value tile, ProductType type);
   /// How queries of `rows` rows lie there.

@@ -28,8 +28,8 @@ ArrayRef<std::pair<int64_t, int64_t>> kvc::productTerms(ProductType type) {
   return type == ProductType::Split ? ArrayRef(split) : ArrayRef(one);
 }
 
-const MmaAtom &kvc::atomOf(ProductType type) {
-  return *lookupMmaAtom(type == ProductType::F16 ? "m16n8k16.f16" : "m16n8k16.bf16");
+const MmaAtom &kvc::atomOf(const TeamFacts &facts, ProductType type) {
+  return *lookupMmaAtom((facts.mmaAtom + (type == ProductType::F16 ? ".f16" : ".bf16")).str());
 }
 
 SmallVector<SmallVector<Value>> kvc::createWords(ImplicitLocOpBuilder &b, ArrayRef<Value> numbers, ProductType type) {
@@ -316,7 +316,7 @@ StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   auto type = cast<tile::OperandType>(op->getResult(0).getType());
   operand.cache = &context.cache(source.cacheValue);
   operand.product = productOf(op->getResult(0));
-  operand.atom = &kvc::atomOf(operand.product);
+  operand.atom = &kvc::atomOf(facts, operand.product);
   layOutStage(operand, paddedChannels(source.plane, type.getChannels()));
   int64_t rows = 0;
   for (Operation *user : op->getUsers()) {

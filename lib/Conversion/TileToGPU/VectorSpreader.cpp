@@ -55,6 +55,8 @@ private:
   Value word(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value))); }
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 
+  /// Bit `lane` of a plane (i32).
+  Value laneBit(uint64_t plane);
   /// An integer that differs from lane to lane: bit planes of the table, whose bit `lane` is this lane's.
   Value laneTable(ArrayRef<uint64_t> values, Type type);
   Value laneCondition(ArrayRef<bool> values);
@@ -111,6 +113,20 @@ private:
 // Lanes
 //===----------------------------------------------------------------------===//
 
+Value VectorSpreader::laneBit(uint64_t plane) {
+  auto half = [&](uint64_t bits) {
+    return arith::ShRUIOp::create(b, word(static_cast<int64_t>(bits & 0xffffffff)),
+                                  lanes > 32 ? arith::AndIOp::create(b, lane, word(31)).getResult() : lane)
+        .getResult();
+  };
+  Value bits = half(plane);
+  if (lanes > 32) {
+    Value isLow = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lane, word(32));
+    bits = arith::SelectOp::create(b, isLow, bits, half(plane >> 32));
+  }
+  return arith::AndIOp::create(b, bits, word(1));
+}
+
 Value VectorSpreader::laneTable(ArrayRef<uint64_t> values, Type type) {
   const unsigned bits = type.getIntOrFloatBitWidth();
   Type integer = b.getIntegerType(bits);
@@ -121,14 +137,14 @@ Value VectorSpreader::laneTable(ArrayRef<uint64_t> values, Type type) {
   uint64_t same = values[0];
   Value result = constant(same);
   for (unsigned bit = 0; bit < bits; ++bit) {
-    uint32_t plane = 0;
+    uint64_t plane = 0;
     for (auto [i, value] : llvm::enumerate(values)) {
       plane |= ((value ^ same) >> bit & 1) << i;
     }
     if (!plane) {
       continue;
     }
-    Value flips = arith::AndIOp::create(b, arith::ShRUIOp::create(b, word(plane), lane), word(1));
+    Value flips = laneBit(plane);
     if (bits > 32) {
       flips = arith::ExtUIOp::create(b, integer, flips);
     } else if (bits < 32) {
@@ -144,12 +160,11 @@ Value VectorSpreader::laneCondition(ArrayRef<bool> values) {
   if (llvm::all_equal(values)) {
     return arith::ConstantOp::create(b, b.getBoolAttr(values[0]));
   }
-  uint32_t plane = 0;
+  uint64_t plane = 0;
   for (auto [i, value] : llvm::enumerate(values)) {
-    plane |= static_cast<uint32_t>(value) << i;
+    plane |= static_cast<uint64_t>(value) << i;
   }
-  Value bit = arith::AndIOp::create(b, arith::ShRUIOp::create(b, word(plane), lane), word(1));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, word(0));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, laneBit(plane), word(0));
 }
 
 Value VectorSpreader::shuffle(Value value, Value source) {

@@ -32,7 +32,7 @@ LogicalResult TeamEmitter::placeFirstOperand(Value tile, ProductType product) {
   b.setInsertionPointAfterValue(tile);
   auto type = cast<VectorType>(tile.getType());
   const Layout layout =
-      operandLayout(atomOf(product), type.getDimSize(0), type.getDimSize(1), /*innerOverWarps=*/false);
+      operandLayout(atomOf(facts, product), type.getDimSize(0), type.getDimSize(1), /*innerOverWarps=*/false);
   packOperand(b, tile, product, layout);
   const SmallVector<Value> packed = words[{tile.getAsOpaquePointer(), product}].front();
   const Panels &panels = roles->query;
@@ -138,7 +138,7 @@ LogicalResult Consumer::prepare(const TileLoop &tiles) {
     return emitter.fail(loop) << "with other products than scores and output has no lowering to groups of warps yet";
   }
   product = emitter.productOf(output.getB());
-  atom = &kvc::atomOf(product);
+  atom = &kvc::atomOf(emitter.facts, product);
   rows = cast<VectorType>(step.getAcc().getType()).getDimSize(0);
   layout = emitter.productLayout(*atom, rows, roles.k.rows);
   accLayout = emitter.accumulatorLayout(*atom, rows, roles.v.columns);

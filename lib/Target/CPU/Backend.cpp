@@ -7,6 +7,7 @@
 #include "Codegen.h"
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Target/CPU/Passes.h"
 #include "kvc/Target/CodeCache.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Threading.h"
@@ -71,6 +72,8 @@ std::optional<cpu::CompiledKernel> unpack(StringRef entry) {
 
 class CPUBackend : public Backend {
 public:
+  void buildPipeline(OpPassManager &pm) const override { buildCPUPipeline(pm, {}); }
+
   FailureOr<TargetCode> compile(ModuleOp module, const Target &target, const BackendOptions &options) const override {
     cpu::prepareContext(module.getContext());
     CodeCache cache(options.cacheFolder, ".o");

@@ -3,11 +3,61 @@
 
 using namespace kvc;
 
-static constexpr MmaAtom atoms[] = {
-    {"m16n8k16.f16", 16, 8, 16, AtomElement::F16, AtomElement::F32},
-    {"m16n8k16.bf16", 16, 8, 16, AtomElement::BF16, AtomElement::F32},
-    {"m16n8k32.i8", 16, 8, 32, AtomElement::I8, AtomElement::I32},
+namespace {
+using enum Axis;
+
+// A word of 32 bits holds neighbours along the summed dimension. Lane l = 4 g + t: groups of four lanes hold a row of A
+// (a column of B), t counts the words along it; a second half of k follows after the words of all four.
+constexpr Mode quadsA16[] = {{2, Register, 1, Column, 1},
+                             {2, Register, 2, Row, 8},
+                             {2, Register, 4, Column, 8},
+                             {4, Lane, 1, Column, 2},
+                             {8, Lane, 4, Row, 1}};
+constexpr Mode quadsB16[] = {
+    {2, Register, 1, Row, 1}, {2, Register, 2, Row, 8}, {4, Lane, 1, Row, 2}, {8, Lane, 4, Column, 1}};
+constexpr Mode quadsA8[] = {{4, Register, 1, Column, 1},
+                            {2, Register, 4, Row, 8},
+                            {2, Register, 8, Column, 16},
+                            {4, Lane, 1, Column, 4},
+                            {8, Lane, 4, Row, 1}};
+constexpr Mode quadsB8[] = {
+    {4, Register, 1, Row, 1}, {2, Register, 4, Row, 16}, {4, Lane, 1, Row, 4}, {8, Lane, 4, Column, 1}};
+constexpr Mode quadsD[] = {
+    {2, Register, 1, Column, 1}, {2, Register, 2, Row, 8}, {4, Lane, 1, Column, 2}, {8, Lane, 4, Row, 1}};
+
+// 16 lanes count rows (columns of B), those beyond them runs of k; of 32 values of k the upper half are further
+// registers, so that two results side by side are an operand.
+constexpr Mode wave64A[] = {{4, Register, 1, Column, 1}, {16, Lane, 1, Row, 1}, {4, Lane, 16, Column, 4}};
+constexpr Mode wave64B[] = {{4, Register, 1, Row, 1}, {16, Lane, 1, Column, 1}, {4, Lane, 16, Row, 4}};
+constexpr Mode wave64LongA[] = {
+    {4, Register, 1, Column, 1}, {2, Register, 4, Column, 16}, {16, Lane, 1, Row, 1}, {4, Lane, 16, Column, 4}};
+constexpr Mode wave64LongB[] = {
+    {4, Register, 1, Row, 1}, {2, Register, 4, Row, 16}, {16, Lane, 1, Column, 1}, {4, Lane, 16, Row, 4}};
+
+// The same with 32 lanes.
+constexpr Mode wave32A[] = {{8, Register, 1, Column, 1}, {16, Lane, 1, Row, 1}, {2, Lane, 16, Column, 8}};
+constexpr Mode wave32B[] = {{8, Register, 1, Row, 1}, {16, Lane, 1, Column, 1}, {2, Lane, 16, Row, 8}};
+
+// Operands are held twice. The instruction's result has even columns in the lower half of the lanes and odd ones in the
+// upper half: columns are numbered so that either half has eight neighbours.
+constexpr Mode twiceA[] = {{16, Register, 1, Column, 1}, {16, Lane, 1, Row, 1}, {2, Lane, 16, None, 0}};
+constexpr Mode twiceB[] = {
+    {16, Register, 1, Row, 1}, {2, Lane, 1, Column, 8}, {8, Lane, 2, Column, 1}, {2, Lane, 16, None, 0}};
+
+constexpr MmaAtom atoms[] = {
+    {"m16n8k16.f16", 16, 8, 16, AtomElement::F16, AtomElement::F32, quadsA16, quadsB16, quadsD},
+    {"m16n8k16.bf16", 16, 8, 16, AtomElement::BF16, AtomElement::F32, quadsA16, quadsB16, quadsD},
+    {"m16n8k32.i8", 16, 8, 32, AtomElement::I8, AtomElement::I32, quadsA8, quadsB8, quadsD},
+    {"m16n16k16w64.f16", 16, 16, 16, AtomElement::F16, AtomElement::F32, wave64A, wave64B, wave64A},
+    {"m16n16k16w64.bf16", 16, 16, 16, AtomElement::BF16, AtomElement::F32, wave64A, wave64B, wave64A},
+    {"m16n16k32w64.f16", 16, 16, 32, AtomElement::F16, AtomElement::F32, wave64LongA, wave64LongB, wave64A},
+    {"m16n16k32w64.bf16", 16, 16, 32, AtomElement::BF16, AtomElement::F32, wave64LongA, wave64LongB, wave64A},
+    {"m16n16k16w32.f16", 16, 16, 16, AtomElement::F16, AtomElement::F32, wave32A, wave32B, wave32A},
+    {"m16n16k16w32.bf16", 16, 16, 16, AtomElement::BF16, AtomElement::F32, wave32A, wave32B, wave32A},
+    {"m16n16k16w32x2.f16", 16, 16, 16, AtomElement::F16, AtomElement::F32, twiceA, twiceB, wave32A},
+    {"m16n16k16w32x2.bf16", 16, 16, 16, AtomElement::BF16, AtomElement::F32, twiceA, twiceB, wave32A},
 };
+} // namespace
 
 static constexpr GroupMmaAtom groupAtoms[] = {
     {"m64k16.f16", 4, 64, 16, 256, "m16n8k16.f16"},
@@ -46,33 +96,6 @@ const GroupMmaAtom *kvc::lookupGroupMmaAtom(llvm::StringRef name) {
     }
   }
   return nullptr;
-}
-
-// A word of 32 bits holds neighbours along the summed dimension. Lane l = 4 g + t: groups of four lanes hold a row of A
-// (a column of B), t counts the words along it; a second half of k follows after the words of all four.
-
-Layout MmaAtom::a() const {
-  int64_t word = 32 / bitsOf(operand);
-  return Layout({{word, Axis::Register, 1, Axis::Column, 1},
-                 {2, Axis::Register, word, Axis::Row, 8},
-                 {2, Axis::Register, 2 * word, Axis::Column, 4 * word},
-                 {4, Axis::Lane, 1, Axis::Column, word},
-                 {8, Axis::Lane, 4, Axis::Row, 1}});
-}
-
-Layout MmaAtom::b() const {
-  int64_t word = 32 / bitsOf(operand);
-  return Layout({{word, Axis::Register, 1, Axis::Row, 1},
-                 {2, Axis::Register, word, Axis::Row, 4 * word},
-                 {4, Axis::Lane, 1, Axis::Row, word},
-                 {8, Axis::Lane, 4, Axis::Column, 1}});
-}
-
-Layout MmaAtom::d() const {
-  return Layout({{2, Axis::Register, 1, Axis::Column, 1},
-                 {2, Axis::Register, 2, Axis::Row, 8},
-                 {4, Axis::Lane, 1, Axis::Column, 2},
-                 {8, Axis::Lane, 4, Axis::Row, 1}});
 }
 
 Layout kvc::loadedMatrices(int64_t count, bool transposed) {

@@ -15,6 +15,19 @@ static constexpr TeamFacts sm90{32, 1024, 227 << 10, 228 << 10, 65536, 255, 132,
 static constexpr TeamFacts sm100{32, 1024, 227 << 10, 228 << 10, 65536, 255, 148, true, "", 0, 0, 0};
 static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170, true, "", 0, 0, 0};
 
+// CDNA and RDNA instruction set manuals, and LLVM's AMDGPU usage guide; processors (compute units): MI250X (one die),
+// MI300X, MI355X, RX 7900 XTX, RX 9070 XT.
+static constexpr TeamFacts gfx90a{64, 1024, 64 << 10, 64 << 10, 131072,         512,   110,  false,
+                                  "", 0,    0,        0,        "m16n16k16w64", false, false};
+static constexpr TeamFacts gfx942{64, 1024, 64 << 10, 64 << 10, 131072,         512,   304,  true,
+                                  "", 0,    0,        0,        "m16n16k16w64", false, false};
+static constexpr TeamFacts gfx950{64, 1024, 160 << 10, 160 << 10, 131072,         512,   256,  true,
+                                  "", 0,    0,         0,         "m16n16k16w64", false, false};
+static constexpr TeamFacts gfx1100{32, 1024, 64 << 10, 64 << 10,         98304, 256,  96, false, "",
+                                   0,  0,    0,        "m16n16k16w32x2", false, false};
+static constexpr TeamFacts gfx1201{32, 1024, 64 << 10, 64 << 10, 98304,          256,   64,   true,
+                                   "", 0,    0,        0,        "m16n16k16w32", false, false};
+
 static constexpr Target targetTable[] = {
     {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 1, 4, 4, 2, 512 << 10},
     {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", 16, 1, 4, 8, 2, 1 << 20},
@@ -27,6 +40,11 @@ static constexpr Target targetTable[] = {
     {"sm_90a", "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", 16, 1, 4, 4, 4, 64 << 10, &sm90},
     {"sm_100a", "nvptx64-nvidia-cuda", "sm_100a", "+ptx87", 16, 1, 4, 4, 4, 64 << 10, &sm100},
     {"sm_120", "nvptx64-nvidia-cuda", "sm_120", "+ptx87", 16, 1, 4, 4, 4, 64 << 10, &sm120},
+    {"gfx90a", "amdgcn-amd-amdhsa", "gfx90a", "", 16, 1, 4, 4, 4, 16 << 10, &gfx90a},
+    {"gfx942", "amdgcn-amd-amdhsa", "gfx942", "", 16, 1, 4, 4, 4, 32 << 10, &gfx942},
+    {"gfx950", "amdgcn-amd-amdhsa", "gfx950", "", 16, 1, 4, 4, 4, 32 << 10, &gfx950},
+    {"gfx1100", "amdgcn-amd-amdhsa", "gfx1100", "", 16, 1, 4, 4, 4, 32 << 10, &gfx1100},
+    {"gfx1201", "amdgcn-amd-amdhsa", "gfx1201", "", 16, 1, 4, 4, 4, 32 << 10, &gfx1201},
 };
 
 llvm::ArrayRef<Target> kvc::getTargets() { return targetTable; }

@@ -27,11 +27,11 @@ static llvm::ErrorOr<std::string> findAssembler() {
 }
 
 /// Reads what `ptxas -v` says: a line that names an entry, then lines with its figures.
-llvm::StringMap<nvidia::Resources> nvidia::readResources(StringRef log) {
-  llvm::StringMap<Resources> kernels;
+llvm::StringMap<TeamResources> nvidia::readResources(StringRef log) {
+  llvm::StringMap<TeamResources> kernels;
   llvm::Regex entry("Compiling entry function '([^']+)'"), registers("Used ([0-9]+) registers"),
       frame("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
-  Resources *current = nullptr;
+  TeamResources *current = nullptr;
   SmallVector<StringRef> lines, matches;
   log.split(lines, '\n');
   auto number = [](StringRef text) {
@@ -45,8 +45,8 @@ llvm::StringMap<nvidia::Resources> nvidia::readResources(StringRef log) {
     } else if (current && registers.match(line, &matches)) {
       current->registers = number(matches[1]);
     } else if (current && frame.match(line, &matches)) {
-      current->stackBytes = number(matches[1]);
-      current->spillBytes = number(matches[2]) + number(matches[3]);
+      // A frame without spills is local memory too.
+      current->spillBytes = std::max(number(matches[1]), number(matches[2]) + number(matches[3]));
     }
   }
   return kernels;

@@ -2,8 +2,7 @@
 #ifndef KVC_LIB_TARGET_NVIDIA_CODEGEN_H
 #define KVC_LIB_TARGET_NVIDIA_CODEGEN_H
 
-#include "kvc/Target/Backend.h"
-#include "llvm/ADT/StringMap.h"
+#include "kvc/Target/LLVM/TeamBackend.h"
 
 namespace kvc::nvidia {
 
@@ -16,16 +15,13 @@ void prepareContext(mlir::MLIRContext *context);
 /// Failure comes with a diagnostic.
 llvm::FailureOr<std::string> generateText(mlir::ModuleOp module, const Target &target, CodeForm form);
 
-/// What the assembler says of one kernel.
-struct Resources {
-  uint32_t registers = 0, spillBytes = 0, stackBytes = 0;
-};
 struct Cubin {
   std::vector<uint8_t> bytes;
   /// What ptxas said.
   std::string log;
 };
-llvm::StringMap<Resources> readResources(llvm::StringRef log);
+/// What `log` says of the kernels.
+llvm::StringMap<TeamResources> readResources(llvm::StringRef log);
 
 /// The version that ptxas gives; empty where there is none.
 llvm::StringRef assemblerVersion();

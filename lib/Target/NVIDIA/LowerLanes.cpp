@@ -3,6 +3,7 @@
 
 #include "kvc/Dialect/Tile/IR/Lanes.h"
 #include "kvc/Target/Atoms.h"
+#include "kvc/Target/LLVM/TeamKernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -22,7 +23,8 @@ using namespace mlir;
 using namespace kvc;
 
 namespace {
-constexpr unsigned globalSpace = 1, sharedSpace = 3;
+constexpr LaneMathIntrinsics laneMath{"llvm.nvvm.ex2.approx.ftz", "llvm.nvvm.lg2.approx.ftz.f",
+                                      "llvm.nvvm.rcp.approx.ftz.f"};
 
 class LaneLowering {
 public:
@@ -94,24 +96,7 @@ public:
           return replace(arith::IndexCastOp::create(b, b.getIndexType(), id).getResult());
         })
         .Case([&](gpu::ShuffleOp op) { return lowerShuffle(op); })
-        .Case([&](math::Exp2Op op) { return lowerMath(op, "llvm.nvvm.ex2.approx.ftz", op.getOperand()); })
-        .Case([&](math::Log2Op op) { return lowerMath(op, "llvm.nvvm.lg2.approx.ftz.f", op.getOperand()); })
-        .Case([&](math::ExpOp op) {
-          constexpr float log2e = 1.44269504088896341f;
-          Value scale = arith::ConstantOp::create(b, b.getF32FloatAttr(log2e));
-          return lowerMath(op, "llvm.nvvm.ex2.approx.ftz", arith::MulFOp::create(b, op.getOperand(), scale));
-        })
-        .Case([&](math::LogOp op) {
-          constexpr float ln2 = 0.693147180559945309f;
-          FailureOr<Value> log = call("llvm.nvvm.lg2.approx.ftz.f", op.getOperand());
-          if (failed(log)) {
-            return failure();
-          }
-          Value scale = arith::ConstantOp::create(b, b.getF32FloatAttr(ln2));
-          return replace(arith::MulFOp::create(b, *log, scale).getResult());
-        })
-        .Case([&](math::TanhOp op) { return lowerTanh(op); })
-        .Default([](Operation *) { return success(); });
+        .Default([](Operation *op) { return lowerLaneMath(op, laneMath); });
   }
 
 private:
@@ -239,54 +224,8 @@ private:
         results(text, inputs, outputs + constraints + ",~{memory}", SmallVector<Type>(count, b.getF32Type())));
   }
 
-  FailureOr<Value> call(StringRef intrinsic, Value x) {
-    if (!x.getType().isF32()) {
-      return op->emitOpError() << "expects f32, but got " << x.getType() << ": has no NVIDIA lowering yet";
-    }
-    return LLVM::CallIntrinsicOp::create(b, b.getF32Type(), b.getStringAttr(intrinsic), ValueRange{x}).getResult(0);
-  }
-  LogicalResult lowerMath(Operation *op, StringRef intrinsic, Value x) {
-    FailureOr<Value> result = call(intrinsic, x);
-    return failed(result) ? failure() : replace(*result);
-  }
-
-  /// sign(x) (1 - 2 / (exp(2 |x|) + 1)), within 3e-7: 1 where the exponential overflows.
-  LogicalResult lowerTanh(math::TanhOp op) {
-    constexpr float twoLog2e = 2.88539008177792681f;
-    auto constant = [&](float value) { return arith::ConstantOp::create(b, b.getF32FloatAttr(value)).getResult(); };
-    Value x = op.getOperand();
-    if (!x.getType().isF32()) {
-      return success();
-    }
-    Value scaled = arith::MulFOp::create(b, math::AbsFOp::create(b, x), constant(twoLog2e));
-    FailureOr<Value> power = call("llvm.nvvm.ex2.approx.ftz", scaled);
-    FailureOr<Value> inverse =
-        call("llvm.nvvm.rcp.approx.ftz.f", arith::AddFOp::create(b, *power, constant(1.0f)).getResult());
-    Value size = math::FmaOp::create(b, *inverse, constant(-2.0f), constant(1.0f));
-    return replace(math::CopySignOp::create(b, size, x).getResult());
-  }
-
-  /// Address of byte `offset + displacement` of a memref of bytes.
   Value address(Value memory, Value offset, int64_t displacement, unsigned space) {
-    Value base = memref::ExtractAlignedPointerAsIndexOp::create(b, memory);
-    Value word = arith::IndexCastOp::create(b, b.getI64Type(), base);
-    auto type = LLVM::LLVMPointerType::get(b.getContext(), space);
-    Value pointer;
-    if (space == sharedSpace) {
-      pointer = LLVM::IntToPtrOp::create(b, type, word);
-    } else {
-      pointer = LLVM::IntToPtrOp::create(b, LLVM::LLVMPointerType::get(b.getContext()), word);
-      pointer = LLVM::AddrSpaceCastOp::create(b, type, pointer);
-    }
-    if (offset.getType().isIndex()) {
-      offset = arith::IndexCastOp::create(b, b.getI64Type(), offset);
-    }
-    pointer = LLVM::GEPOp::create(b, type, b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{offset});
-    if (displacement) {
-      pointer = LLVM::GEPOp::create(b, type, b.getI8Type(), pointer,
-                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(displacement)});
-    }
-    return pointer;
+    return addressOf(b, memory, offset, displacement, space);
   }
 
   /// As the instructions want it: pairs of f16, other pairs and quads as 32-bit integers.

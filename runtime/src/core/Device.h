@@ -98,7 +98,7 @@ struct DeviceOptions {
   std::string target; ///< empty = the best that the machine supports
 };
 
-/// Opens "cpu", "cuda:N" or "sim:<chip>". notFound for other names, and where
+/// Opens "cpu", "cuda:N", "hip:N" or "sim:<chip>". notFound for other names, and where
 /// there is no such device.
 Result<std::shared_ptr<Device>> createDevice(std::string_view name, const DeviceOptions &options);
 

@@ -2,6 +2,7 @@
 #include "core/Device.h"
 #include "cpu/CpuDevice.h"
 #include "cuda/CudaDevice.h"
+#include "hip/HipDevice.h"
 
 #include <fmt/format.h>
 
@@ -17,11 +18,14 @@ Result<std::shared_ptr<Device>> createDevice(std::string_view name, const Device
   if (name == "cpu") {
     return createCpuDevice(options);
   }
+  if (name.substr(0, 4) == "hip:" || name.substr(0, 7) == "sim:gfx") {
+    return createHipDevice(name, options);
+  }
   if (name.substr(0, 5) == "cuda:" || name.substr(0, 4) == "sim:") {
     return createCudaDevice(name, options);
   }
   return Status(StatusCode::notFound,
-                fmt::format("expects device 'cpu', 'cuda:N' or 'sim:<chip>', but got '{}'", name));
+                fmt::format("expects device 'cpu', 'cuda:N', 'hip:N' or 'sim:<chip>', but got '{}'", name));
 }
 
 } // namespace kvc::rt

@@ -47,6 +47,10 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, const llvm::Pi
 llvm::FailureOr<std::string> emitFile(mlir::Location location, llvm::Module &module, llvm::TargetMachine &machine,
                                       llvm::CodeGenFileType kind);
 
+/// Runs ld.lld (of this LLVM, or in PATH) on object files. Failure comes with a diagnostic at `location`.
+llvm::FailureOr<std::string> linkObjects(mlir::Location location, llvm::ArrayRef<std::string> objects,
+                                         llvm::ArrayRef<llvm::StringRef> options);
+
 } // namespace kvc
 
 #endif // KVC_TARGET_LLVM_CODEGENERATION_H

@@ -22,6 +22,11 @@ struct LLVMConversionOptions {
 /// and clean-up.
 void buildLLVMConversionPipeline(mlir::OpPassManager &pm, const LLVMConversionOptions &options);
 
+/// All of the pipeline of a target whose lanes are threads: its pass on modules that gives kernels their interface and
+/// its pass on functions that finds instructions for what lanes do, and what such targets do alike.
+void buildTeamPipeline(mlir::OpPassManager &pm, std::unique_ptr<mlir::Pass> wrapKernels,
+                       std::unique_ptr<mlir::Pass> lowerLanes);
+
 } // namespace kvc
 
 #endif // KVC_TARGET_LLVM_PASSES_H

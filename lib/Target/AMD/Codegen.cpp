@@ -1,0 +1,94 @@
+//===- Codegen.cpp - Kernels to code objects ------------------------------===//
+#include "Codegen.h"
+
+#include "kvc/Target/AMD/Passes.h"
+#include "kvc/Target/LLVM/CodeGeneration.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVM/ROCDL/Utils.h"
+#include "mlir/Target/LLVMIR/Dialect/ROCDL/ROCDLToLLVMIRTranslation.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace kvc;
+
+/// Code object v6, as drivers since ROCm 6 load.
+static constexpr uint32_t codeObjectVersion = 600;
+
+void amd::prepareContext(MLIRContext *context) {
+  DialectRegistry registry;
+  registerROCDLDialectTranslation(registry);
+  prepareCodeGeneration(context, registry, [](OpPassManager &pm) { buildAMDPipeline(pm); });
+}
+
+FailureOr<std::string> amd::generate(ModuleOp module, const Target &target, CodeForm form) {
+  PassManager pm(module.getContext());
+  buildAMDPipeline(pm);
+  if (failed(pm.run(module))) {
+    return failure();
+  }
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module.getLoc(), target, options, std::nullopt);
+  if (!machine) {
+    return failure();
+  }
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = translateKernels(module, *machine, context);
+  if (!code) {
+    return failure();
+  }
+  code->addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", codeObjectVersion);
+  optimise(*code, *machine, {});
+  if (form == CodeForm::LLVM) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    code->print(os, nullptr);
+    return text;
+  }
+  return emitFile(module.getLoc(), *code, *machine,
+                  form == CodeForm::Assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
+}
+
+FailureOr<std::string> amd::linkCodeObject(Location location, const std::string &object) {
+  // What a kernel calls is in its object: device libraries are not linked.
+  return linkObjects(location, object, {"-shared", "--no-undefined", "--build-id=none"});
+}
+
+FailureOr<std::string> amd::describeKernels(Location location, StringRef codeObject) {
+  Builder b(location.getContext());
+  auto kernels = ROCDL::getAMDHSAKernelsELFMetadata(b, ArrayRef<char>(codeObject.data(), codeObject.size()));
+  if (!kernels) {
+    return emitError(location) << "the code object that ld.lld wrote has no metadata of kernels";
+  }
+  SmallVector<std::string> lines;
+  for (const auto &[name, attributes] : *kernels) {
+    auto number = [&, &attributes = attributes](StringRef key) -> int64_t {
+      auto value = dyn_cast_or_null<IntegerAttr>(attributes.get(key));
+      return value ? value.getInt() : 0;
+    };
+    lines.push_back((name.getValue() + " " + llvm::Twine(number("vgpr_count")) + " " +
+                     llvm::Twine(number("private_segment_fixed_size")))
+                        .str());
+  }
+  llvm::sort(lines);
+  return llvm::join(lines, "\n");
+}
+
+llvm::StringMap<TeamResources> amd::readResources(StringRef lines) {
+  llvm::StringMap<TeamResources> kernels;
+  while (!lines.empty()) {
+    StringRef line;
+    std::tie(line, lines) = lines.split('\n');
+    auto [name, numbers] = line.split(' ');
+    auto [registers, bytes] = numbers.split(' ');
+    TeamResources &resources = kernels[name];
+    if (registers.getAsInteger(10, resources.registers) || bytes.getAsInteger(10, resources.spillBytes)) {
+      kernels.erase(name);
+    }
+  }
+  return kernels;
+}

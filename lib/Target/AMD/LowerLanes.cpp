@@ -1,0 +1,208 @@
+//===- LowerLanes.cpp - Lanes, waves and matrix units as instructions ----===//
+#include "kvc/Target/AMD/Passes.h"
+
+#include "kvc/Dialect/Tile/IR/Lanes.h"
+#include "kvc/Target/LLVM/TeamKernels.h"
+#include "kvc/Target/Target.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace kvc {
+#define GEN_PASS_DEF_AMDLOWERLANESPASS
+#include "kvc/Target/AMD/Passes.h.inc"
+} // namespace kvc
+
+using namespace mlir;
+using namespace kvc;
+
+namespace {
+constexpr LaneMathIntrinsics laneMath{"llvm.amdgcn.exp2.f32", "llvm.amdgcn.log.f32", "llvm.amdgcn.rcp.f32"};
+
+/// The instruction of a row of the table of atoms.
+struct MmaInstruction {
+  StringLiteral atom, intrinsic;
+  /// Whether bf16 operands are of that type, or of integers.
+  bool takesBF16;
+  /// Operands behind the accumulator that change nothing.
+  unsigned zeros;
+};
+constexpr MmaInstruction instructions[] = {
+    {"m16n16k16w64.f16", "llvm.amdgcn.mfma.f32.16x16x16f16", false, 3},
+    {"m16n16k16w64.bf16", "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", false, 3},
+    {"m16n16k32w64.f16", "llvm.amdgcn.mfma.f32.16x16x32.f16", false, 3},
+    {"m16n16k32w64.bf16", "llvm.amdgcn.mfma.f32.16x16x32.bf16", true, 3},
+    {"m16n16k16w32.f16", "llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v8f16", false, 0},
+    {"m16n16k16w32.bf16", "llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v8i16", false, 0},
+    {"m16n16k16w32x2.f16", "llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v16f16", false, 0},
+    {"m16n16k16w32x2.bf16", "llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v16i16", false, 0},
+};
+
+class LaneLowering {
+public:
+  LaneLowering(Operation *op, const TeamFacts &facts) : op(op), facts(facts), b(op->getLoc(), op) {}
+
+  LogicalResult run() {
+    return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+        .Case([&](tile::LaneMmaOp op) { return lowerMma(op); })
+        .Case([&](tile::CopyAsyncOp op) { return lowerCopy(op); })
+        // Copies go through registers of the lane and are complete where they stand.
+        .Case([&](tile::CommitAsyncOp) { return erase(); })
+        .Case([&](tile::WaitAsyncOp) { return erase(); })
+        .Case([&](gpu::BarrierOp) { return lowerBarrier(); })
+        .Case([&](gpu::ThreadIdOp op) {
+          if (op.getDimension() != gpu::Dimension::x) {
+            return LogicalResult(op.emitOpError() << "expects a team of one dimension");
+          }
+          Value id = ROCDL::ThreadIdXOp::create(b, b.getI32Type());
+          return replace(arith::IndexCastUIOp::create(b, b.getIndexType(), id).getResult());
+        })
+        .Case([&](gpu::ShuffleOp op) { return lowerShuffle(op); })
+        .Default([](Operation *op) {
+          if (op->hasTrait<tile::LaneLevel>()) {
+            return LogicalResult(op->emitOpError() << "has no lowering to AMD's GPUs yet");
+          }
+          return lowerLaneMath(op, laneMath);
+        });
+  }
+
+private:
+  LogicalResult erase() {
+    op->erase();
+    return success();
+  }
+  LogicalResult replace(ValueRange values) {
+    op->replaceAllUsesWith(values);
+    return erase();
+  }
+  Value word(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value))); }
+  Value call(StringRef intrinsic, ValueRange operands) {
+    return LLVM::CallIntrinsicOp::create(b, b.getI32Type(), b.getStringAttr(intrinsic), operands).getResult(0);
+  }
+
+  /// What was written before is seen by the whole team behind it, in staging memory and elsewhere.
+  LogicalResult lowerBarrier() {
+    constexpr StringLiteral team = "workgroup";
+    LLVM::FenceOp::create(b, LLVM::AtomicOrdering::release, team);
+    ROCDL::SBarrierOp::create(b);
+    LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acquire, team);
+    return erase();
+  }
+
+  Value laneNumber() {
+    Value lane = call("llvm.amdgcn.mbcnt.lo", {word(-1), word(0)});
+    return facts.lanes > 32 ? call("llvm.amdgcn.mbcnt.hi", {word(-1), lane}) : lane;
+  }
+
+  LogicalResult lowerShuffle(gpu::ShuffleOp op) {
+    const bool isXor = op.getMode() == gpu::ShuffleMode::XOR;
+    if ((!isXor && op.getMode() != gpu::ShuffleMode::IDX) || getConstantIntValue(op.getWidth()) != facts.lanes ||
+        !op.getValid().use_empty()) {
+      return op.emitOpError() << "other than of whole waves by xor or index has no lowering to AMD's GPUs yet";
+    }
+    Type type = op.getValue().getType();
+    if (type.getIntOrFloatBitWidth() != 32) {
+      return op.emitOpError() << "expects a word of 32 bits, but got " << type;
+    }
+    Value moved = type.isInteger() ? op.getValue() : arith::BitcastOp::create(b, b.getI32Type(), op.getValue());
+    std::optional<int64_t> offset = getConstantIntValue(op.getOffset());
+    if (isXor && offset && *offset < 32) {
+      // Bits of the lane's number that stay, are set, are flipped.
+      constexpr int64_t allStay = 0x1f, flipAt = 10;
+      moved = call("llvm.amdgcn.ds.swizzle", {moved, word(*offset << flipAt | allStay)});
+    } else {
+      Value source = isXor ? arith::XOrIOp::create(b, laneNumber(), op.getOffset()).getResult() : op.getOffset();
+      moved = call("llvm.amdgcn.ds.bpermute", {arith::ShLIOp::create(b, source, word(2)), moved});
+    }
+    op.getShuffleResult().replaceAllUsesWith(type.isInteger() ? moved
+                                                              : arith::BitcastOp::create(b, type, moved).getResult());
+    return erase();
+  }
+
+  /// The words of an operand as one vector of `element`.
+  Value joinWords(ValueRange words, Type element) {
+    SmallVector<Value> integers;
+    for (Value value : words) {
+      integers.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), value));
+    }
+    const auto count = static_cast<int64_t>(words.size());
+    Value all = vector::FromElementsOp::create(b, VectorType::get({count}, b.getI32Type()), integers);
+    auto type = VectorType::get({count * 32 / element.getIntOrFloatBitWidth()}, element);
+    return LLVM::BitcastOp::create(b, type, all);
+  }
+
+  LogicalResult lowerMma(tile::LaneMmaOp op) {
+    const MmaInstruction *instruction =
+        llvm::find_if(instructions, [&](const MmaInstruction &row) { return row.atom == op.getAtom(); });
+    if (instruction == std::end(instructions)) {
+      return op.emitOpError() << "expects an atom with an instruction of AMD's GPUs, but got '" << op.getAtom() << "'";
+    }
+    const bool isHalf = op.getAtom().ends_with(".f16");
+    Type element = isHalf ? Type(b.getF16Type()) : instruction->takesBF16 ? Type(b.getBF16Type()) : b.getI16Type();
+    auto sums = VectorType::get({static_cast<int64_t>(op.getAcc().size())}, b.getF32Type());
+    // The table's rows are those of the exchanged product: the instruction's first operand is B.
+    SmallVector<Value> operands{joinWords(op.getB(), element), joinWords(op.getA(), element),
+                                vector::FromElementsOp::create(b, sums, op.getAcc())};
+    for (unsigned i = 0; i < instruction->zeros; ++i) {
+      operands.push_back(word(0));
+    }
+    Value all = LLVM::CallIntrinsicOp::create(b, sums, b.getStringAttr(instruction->intrinsic), operands).getResult(0);
+    SmallVector<Value> results;
+    for (int64_t i = 0; i < sums.getDimSize(0); ++i) {
+      results.push_back(vector::ExtractOp::create(b, all, i));
+    }
+    return replace(results);
+  }
+
+  LogicalResult lowerCopy(tile::CopyAsyncOp op) {
+    constexpr unsigned alignment = 16;
+    auto type = VectorType::get({4}, b.getI32Type());
+    Value to = addressOf(b, op.getTarget(), op.getTo(), op.getToDisplacement(), sharedSpace);
+    auto load = [&](ImplicitLocOpBuilder &b) -> Value {
+      Value from = addressOf(b, op.getSource(), op.getFrom(), op.getFromDisplacement(), globalSpace);
+      return LLVM::LoadOp::create(b, type, from, alignment);
+    };
+    Value bytes;
+    if (op.getValid()) {
+      auto branch = scf::IfOp::create(b, TypeRange{type}, op.getValid(), /*withElseRegion=*/true);
+      ImplicitLocOpBuilder yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
+      scf::YieldOp::create(yes, load(yes));
+      ImplicitLocOpBuilder no = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
+      scf::YieldOp::create(no, arith::ConstantOp::create(no, no.getZeroAttr(type)).getResult());
+      bytes = branch.getResult(0);
+    } else {
+      bytes = load(b);
+    }
+    LLVM::StoreOp::create(b, bytes, to, alignment);
+    return erase();
+  }
+
+  Operation *op;
+  const TeamFacts &facts;
+  ImplicitLocOpBuilder b;
+};
+
+struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
+  void runOnOperation() override {
+    const Target *target = getTargetOf(getOperation());
+    if (!target || !target->team) {
+      getOperation().emitOpError() << "expects a module with the attribute " << tile::TileDialect::targetAttr
+                                   << " of a target whose lanes are threads";
+      return signalPassFailure();
+    }
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) { ops.push_back(op); });
+    for (Operation *op : ops) {
+      if (failed(LaneLowering(op, *target->team).run())) {
+        return signalPassFailure();
+      }
+    }
+  }
+};
+} // namespace
