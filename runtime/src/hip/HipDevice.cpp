@@ -124,7 +124,7 @@ public:
   }
 
   Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
-                std::string *counters) override {
+                LaunchReport *report) override {
     const HipCode::Entry &entry = static_cast<const HipCode &>(code).kernels[kernel];
     if (items == 0) {
       return {};
@@ -150,7 +150,7 @@ public:
       const int result = run();
       return result ? result : driver->hipDeviceSynchronize();
     };
-    const int result = counters ? driver->simulator.counted(runAndWait, *counters) : run();
+    const int result = report ? driver->simulator.counted(runAndWait, report->counters) : run();
     return result ? driver->failure(result,
                                     fmt::format("kernel '{}' failed on the device '{}'", entry.info.name, deviceName))
                   : Status();
