@@ -25,6 +25,7 @@ struct Part {
 
 void addPlane(SmallVectorImpl<Part> &parts, StringRef name, const PlaneLayout &plane) {
   auto note = plane.packed     ? llvm::formatv("packed, units of {0}", plane.pack).str()
+              : plane.pairs    ? llvm::formatv("plain rows, units of {0}, neighbours 16 bits apart", plane.pack).str()
               : plane.pack > 1 ? llvm::formatv("plain rows, units of {0}", plane.pack).str()
                                : std::string("plain rows");
   parts.push_back({(name + " codes").str(), plane.codes, plane.codeBytes(), note});

@@ -24,7 +24,7 @@
 // CHECK-NEXT: 4416 256 max
 // CHECK-NEXT: a head block has 4672 bytes, a page 1 of them: 4672 bytes
 
-// JSON: {"head_block_bytes":5120,"heads_per_page":2,"page":32,"page_bytes":10240,"parts":[{"begin":0,"bytes":2048,"name":"K codes","note":"plain rows, units of 2"},
+// JSON: {"head_block_bytes":5120,"heads_per_page":2,"page":32,"page_bytes":10240,"parts":[{"begin":0,"bytes":2048,"name":"K codes","note":"plain rows, units of 8, neighbours 16 bits apart"},
 // TARGET: error: expects a target, the attribute tile.target, but got none: run kvc-set-target before
 func.func private @f(!kvcache.cache<heads = 2, dim = 128, page = 32, k = int4<axis = channel>, v = int4, residual = 128>)
 func.func private @g(%c: !kvcache.cache<heads = 1, dim = 64, page = 16, k = f16, v = f16, positions = stored, tables = per_head, planes = [minmax]>)

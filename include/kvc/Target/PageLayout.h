@@ -12,6 +12,9 @@
 // word that a lane reads at once, as far as the page and its groups allow. A page whose slots do not fill whole blocks
 // of lanes (keys) or units (values) stores plain rows: unit s * (channels / pack) + d / pack, element d % pack.
 //
+// Teams read plain rows. Their units of 4- and 2-bit codes are words whose elements 2 i and 2 i + 1 lie 16 bits apart:
+// a mask of the word is a pair of 16-bit numbers.
+//
 // Scales that belong to one slot lie in the order of slots: a vector of them meets a vector of scores or probabilities.
 //
 //===----------------------------------------------------------------------===//
@@ -35,6 +38,8 @@ struct PlaneLayout {
   int64_t lanes;
   /// Elements of a unit, and bytes of a unit.
   int64_t pack, unitBytes;
+  /// Whether neighbours lie 16 bits apart in a unit of 32 bits, and not side by side.
+  bool pairs = false;
   int64_t codes, scales, zeros;
   /// Bytes of one scale or zero; 0 without scales. `zeros` is -1 for symmetric formats.
   int64_t scaleBytes;
@@ -55,6 +60,10 @@ struct PlaneLayout {
   }
   template <typename Index> Index elementOf(Index slot, Index channel) const {
     return packed && plane == kvcache::Plane::V ? slot % pack : channel % pack;
+  }
+  /// Number of an element's lowest bit in its unit.
+  template <typename Index> Index bitOf(Index element) const {
+    return pairs ? element / 2 * format.getBits() + element % 2 * 16 : element * format.getBits();
   }
   /// Index of the scale (and zero) of (slot, channel).
   template <typename Index> Index scaleOf(Index slot, Index channel) const {

@@ -12,7 +12,8 @@
 
 namespace kvc {
 
-/// An operand of integer codes with scales in f16, as registers of the lanes.
+/// An operand of integer codes with scales in f16, as registers of the lanes. Every warp has slots of its own, side by
+/// side; its lanes divide them into steps of `rows` slots, each with `channels` channels for a lane.
 class CodeTile {
 public:
   /// The operand, decoded to staging memory from `offset` on; nothing where its pages do not have the form for it.
@@ -21,7 +22,7 @@ public:
 
   /// Types of a lane's registers.
   llvm::SmallVector<mlir::Type> types() const;
-  /// Loads the tile of iteration `iv` of a loop; zeros past its end.
+  /// Loads the tile of iteration `iv` of a loop; any registers past its end.
   llvm::SmallVector<mlir::Value> load(mlir::ImplicitLocOpBuilder &b, mlir::scf::ForOp loop, mlir::Value iv) const;
   /// Stores the numbers to staging memory.
   void decode(mlir::ImplicitLocOpBuilder &b, mlir::ValueRange registers) const;
@@ -34,26 +35,26 @@ private:
            const StagedOperand &staged)
       : op(op), staged(staged), emitter(&emitter), cache(&cache), plane(&plane) {}
 
-  int64_t steps() const { return staged.slots / rows; }
-  /// 32-bit registers that hold eight codes.
-  int64_t wordsOfChunk() const { return plane->format.getBits() == 8 ? 2 : 1; }
-  mlir::Value thread(mlir::ImplicitLocOpBuilder &b) const {
-    return addWords(b, mulWords(b, emitter->warp, emitter->facts.lanes), emitter->lane);
-  }
-  mlir::Value chunkOfLane(mlir::ImplicitLocOpBuilder &b) const {
-    return toIndex(b, mlir::arith::RemUIOp::create(b, thread(b), wordOf(b, staged.chunks)));
-  }
-  mlir::Value rowOfLane(mlir::ImplicitLocOpBuilder &b) const {
-    return toIndex(b, mlir::arith::DivUIOp::create(b, thread(b), wordOf(b, staged.chunks)));
-  }
+  /// Picks `channels` and `rows`; false where no choice divides a warp's slots.
+  bool divideLanes();
+  int64_t steps() const { return slotsOfWarp / rows; }
+  /// Of a lane and step: 32-bit words of codes, 16-byte chunks of staging memory.
+  int64_t words() const { return channels * plane->format.getBits() / 32; }
+  int64_t chunks() const { return channels / 8; }
+  /// A lane's row of a step, and which of the row's runs of `channels` channels it has.
+  struct Place {
+    mlir::Value row, part;
+  };
+  Place placeOf(mlir::ImplicitLocOpBuilder &b) const;
   llvm::SmallVector<mlir::Value> loadTile(mlir::ImplicitLocOpBuilder &b, mlir::Value slot, mlir::Value count,
                                           mlir::Value sequence, mlir::Value head, bool isWhole) const;
 
   TeamEmitter *emitter;
   const CacheMemory *cache;
   const PlaneLayout *plane;
-  /// Slots that a step of the team covers, and slots in a row that surely share a page (and scales of channels).
-  int64_t rows = 0, run = 0;
+  int64_t slotsOfWarp = 0, channels = 0, rows = 0;
+  /// Slots in a row that surely share a page (and scales of channels).
+  int64_t run = 0;
   bool perChannel = false;
 };
 

@@ -1,17 +1,39 @@
 //===- Codes.cpp - Codes of pages, loaded a tile ahead --------------------===//
 //
-// The codes and scales of a tile are in registers of the lanes before the loop reaches it: every lane has eight
-// channels of every so many slots. In front of the product they become f16 in staging memory, two numbers at a time:
-// a code's bits behind the exponent of 1024 are the number 1024 + code.
+// The codes and scales of a tile are in registers of the lanes before the loop reaches it. In front of the product they
+// become f16 in staging memory, two numbers at a time: a code's bits behind an exponent are a number of f16, from which
+// one multiply-add makes the code itself, exactly. In pages of teams neighbours lie 16 bits apart, so a mask of the
+// word gives a pair.
 //
 //===----------------------------------------------------------------------===//
 #include "CodeTile.h"
+
+#include "mlir/Dialect/UB/IR/UBOps.h"
 
 using namespace mlir;
 using namespace kvc;
 using namespace kvc::kvcache;
 
-static constexpr int64_t chunkChannels = 8, chunkBytes = 16, pairsOfChunk = chunkChannels / 2;
+static constexpr int64_t chunkChannels = 8, chunkBytes = 16;
+/// Pairs of f16 that a lane keeps of the scales of its channels.
+static constexpr int64_t mostScaleChannels = 16;
+
+bool CodeTile::divideLanes() {
+  const int64_t lanes = emitter->facts.lanes, bits = plane->format.getBits();
+  for (int64_t wide = 4; wide >= 1; wide /= 2) {
+    channels = wide * chunkChannels;
+    const bool isLoad = channels * bits / 8 <= 16 && (channels * bits) % 32 == 0 && channels % plane->pack == 0;
+    const bool sharesScales = perChannel ? channels <= mostScaleChannels : plane->format.getGroup() % channels == 0;
+    if (!isLoad || !sharesScales || staged.chunks % wide || lanes * wide % staged.chunks) {
+      continue;
+    }
+    rows = lanes * wide / staged.chunks;
+    if (llvm::isPowerOf2_64(rows) && run % rows == 0) {
+      return true;
+    }
+  }
+  return false;
+}
 
 std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operation, scf::ForOp loop, int64_t offset) {
   auto op = dyn_cast<tile::OperandOp>(operation);
@@ -21,39 +43,27 @@ std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operat
   const CacheMemory &cache = emitter.context.cache(op.getCache());
   const PlaneLayout &plane = cache.layout.plane(op.getPlane());
   const FormatAttr format = plane.format;
-  const int64_t team = emitter.warps * emitter.facts.lanes;
-  // A chunk has as many bytes as a code has bits: one load where that is a power of two.
-  if (!format.isInteger() || !llvm::isPowerOf2_64(format.getBits()) || !format.getScale().isF16() ||
-      plane.channels % chunkChannels || (op.getPlane() == Plane::K && cache.type.getRope())) {
+  if (!format.isInteger() || !(format.getBits() == 8 || plane.pairs) || !format.getScale().isF16() ||
+      (op.getPlane() == Plane::K && cache.type.getRope())) {
     return std::nullopt;
   }
   CodeTile tile(emitter, op, cache, plane, emitter.describeUnpacked(op, offset));
   const StagedOperand &staged = tile.staged;
   const int64_t slots = op.getType().getSlots(), page = cache.type.getPage();
   if (staged.product != ProductType::F16 || staged.slots != slots || staged.chunks * chunkChannels != plane.channels ||
-      team % staged.chunks) {
+      !staged.swizzled || slots % (8 * emitter.warps)) {
     return std::nullopt;
   }
-  // The rows of a step lie in one page, and in one group of slots where those share scales.
-  tile.rows = team / staged.chunks;
+  tile.slotsOfWarp = slots / emitter.warps;
   tile.perChannel = format.getAxis() == kvcache::Axis::Channel;
-  const int64_t run = tile.perChannel ? std::gcd(page, format.getGroup()) : page;
-  if (slots % tile.rows || run % tile.rows || (!tile.perChannel && format.getGroup() % chunkChannels)) {
+  tile.run = std::gcd(tile.slotsOfWarp, tile.perChannel ? std::gcd(page, format.getGroup()) : page);
+  // Runs begin in a page, and in one group of slots where those share scales, only where tiles do.
+  Value slot = op.getSlot();
+  const bool isAligned = slot == loop.getInductionVar()
+                             ? isMultipleOf(loop.getLowerBound(), tile.run) && isMultipleOf(loop.getStep(), tile.run)
+                             : isMultipleOf(slot, tile.run);
+  if (!isAligned || !tile.divideLanes()) {
     return std::nullopt;
-  }
-  // Pages of a tile are known by number where tiles begin with one; else every step looks its page up.
-  tile.run = std::min<int64_t>(std::gcd(run, slots), tile.perChannel ? format.getGroup() : page);
-  auto isStep = [&](int64_t size) {
-    Value slot = op.getSlot();
-    return slot == loop.getInductionVar()
-               ? isMultipleOf(loop.getLowerBound(), size) && isMultipleOf(loop.getStep(), size)
-               : isMultipleOf(slot, size);
-  };
-  if (!isStep(tile.run)) {
-    if (tile.perChannel || !isStep(tile.rows)) {
-      return std::nullopt;
-    }
-    tile.run = tile.rows;
   }
   return tile;
 }
@@ -61,14 +71,27 @@ std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operat
 SmallVector<Type> CodeTile::types() const {
   Builder b(op.getContext());
   Type word = b.getI32Type(), pair = VectorType::get({2}, b.getF16Type());
-  const int64_t scales = perChannel ? pairsOfChunk * (plane->zeros >= 0 ? 2 : 1) : 0;
   SmallVector<Type> types;
   for (int64_t i = 0; i < steps(); ++i) {
-    types.append(wordsOfChunk(), word);
+    types.append(words(), word);
     types.append(perChannel ? 0 : 1, pair);
   }
-  types.append(scales * (staged.slots / run), pair);
+  if (perChannel) {
+    types.append(channels / 2 * (plane->zeros >= 0 ? 2 : 1) * (slotsOfWarp / run), pair);
+  }
   return types;
+}
+
+CodeTile::Place CodeTile::placeOf(ImplicitLocOpBuilder &b) const {
+  // Eight lanes that store at once must meet all eight chunks of a swizzle: their rows flip the low bits of a chunk's
+  // number, so their parts differ in the bits above.
+  const int64_t rowBits = llvm::Log2_64(rows), wideBits = llvm::Log2_64(chunks());
+  const int64_t free = std::max<int64_t>(0, 3 - rowBits), low = std::max<int64_t>(0, rowBits - wideBits);
+  Ix lane(b, toIndex(b, emitter->lane));
+  Ix row = lane % rows, number = lane / rows;
+  Ix above = number / (1 << free);
+  Ix part = above % (1 << low) + number % (1 << free) * (1 << low) + above / (1 << low) * (1 << (low + free));
+  return {row.get(), part.get()};
 }
 
 /// Loads of `bytes` bytes, or zeros where `valid` (null: always) does not hold.
@@ -90,48 +113,38 @@ static Value loadIf(ImplicitLocOpBuilder &b, Value valid, Value memory, Value at
 
 SmallVector<Value> CodeTile::loadTile(ImplicitLocOpBuilder &b, Value slot, Value count, Value sequence, Value head,
                                       bool isWhole) const {
-  const int64_t bits = plane->format.getBits(), page = cache->type.getPage(), rowBytes = plane->channels * bits / 8;
-  const int64_t zeroBytes = plane->zeros - plane->scales;
-  Ix chunk(b, chunkOfLane(b)), row(b, rowOfLane(b));
-  Ix inLane = row * rowBytes + chunk * bits;
-  // Whether a row of the tile is used.
-  auto isUsed = [&](int64_t first, bool ofLane) -> Value {
-    if (isWhole) {
-      return Value();
-    }
-    Value number = ofLane ? (row + first).get() : indexOf(b, first);
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number, count);
+  const FormatAttr format = plane->format;
+  const int64_t bits = format.getBits(), page = cache->type.getPage(), rowBytes = plane->channels * bits / 8;
+  const int64_t loadBytes = channels * bits / 8, groups = plane->channels / format.getGroup();
+  Place place = placeOf(b);
+  Ix row(b, place.row), part(b, place.part);
+  Ix warpRow(b, toIndex(b, mulWords(b, emitter->warp, slotsOfWarp)));
+  auto isBelowCount = [&](Ix number) -> Value {
+    return isWhole ? Value() : arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number.get(), count).getResult();
   };
   SmallVector<Value> codes, scales;
   auto pair = VectorType::get({2}, b.getF16Type());
-  for (int64_t first = 0; first < staged.slots; first += run) {
+  for (int64_t first = 0; first < slotsOfWarp; first += run) {
     // Slots of a run share a page; behind the last slot in use there may be none.
-    Value used = isUsed(first, /*ofLane=*/false);
-    Value begin = (Ix(b, slot) + first).get();
+    Value used = isBelowCount(warpRow + first);
+    Value begin = (Ix(b, slot) + warpRow + first).get();
     Value safe = used ? arith::SelectOp::create(b, used, begin, slot).getResult() : begin;
     Ix block(b, emitter->context.headBlock(b, *cache, sequence, head, safe));
     Ix inPage = Ix(b, safe) % page;
+    Ix codesAt = block + inPage * rowBytes + (row * rowBytes + part * loadBytes);
+    Ix scalesAt = block + inPage * (groups * 2) + (row * groups + part * channels / format.getGroup()) * 2;
     for (int64_t i = 0; i < run; i += rows) {
-      Value valid = isUsed(first + i, /*ofLane=*/true);
-      Ix at = block + plane->codes + (inPage + i) * rowBytes + inLane;
-      Value raw = loadIf(b, valid, cache->pages, at.get(), bits);
-      if (bits == 2) {
-        Value half =
-            vector::ExtractOp::create(b, vector::BitCastOp::create(b, VectorType::get({1}, b.getI16Type()), raw), 0);
-        codes.push_back(arith::ExtUIOp::create(b, b.getI32Type(), half));
-      } else {
-        Value words = vector::BitCastOp::create(b, VectorType::get({wordsOfChunk()}, b.getI32Type()), raw);
-        for (int64_t w = 0; w < wordsOfChunk(); ++w) {
-          codes.push_back(vector::ExtractOp::create(b, words, w));
-        }
+      Value valid = isBelowCount(warpRow + row + (first + i));
+      Value raw = loadIf(b, valid, cache->pages, (codesAt + (plane->codes + i * rowBytes)).get(), loadBytes);
+      Value all = vector::BitCastOp::create(b, VectorType::get({words()}, b.getI32Type()), raw);
+      for (int64_t w = 0; w < words(); ++w) {
+        codes.push_back(vector::ExtractOp::create(b, all, w));
       }
       if (perChannel) {
         continue;
       }
-      const int64_t groups = plane->channels / plane->format.getGroup();
-      Ix index = (inPage + i + row) * groups + (chunk * chunkChannels) / plane->format.getGroup();
       auto numberAt = [&](int64_t offset) {
-        Value raw = loadIf(b, valid, cache->pages, (block + index * 2 + offset).get(), 2);
+        Value raw = loadIf(b, valid, cache->pages, (scalesAt + (offset + i * groups * 2)).get(), 2);
         return vector::ExtractOp::create(b, vector::BitCastOp::create(b, VectorType::get({1}, b.getF16Type()), raw), 0)
             .getResult();
       };
@@ -142,15 +155,14 @@ SmallVector<Value> CodeTile::loadTile(ImplicitLocOpBuilder &b, Value slot, Value
     if (!perChannel) {
       continue;
     }
-    Ix index = inPage / plane->format.getGroup() * plane->channels + chunk * chunkChannels;
-    for (int64_t offset : {int64_t(0), zeroBytes}) {
-      if (offset && plane->zeros < 0) {
-        continue;
-      }
-      Value raw = loadIf(b, used, cache->pages, (block + index * 2 + (plane->scales + offset)).get(), chunkBytes);
-      Value all = vector::BitCastOp::create(b, VectorType::get({chunkChannels}, b.getF16Type()), raw);
-      for (int64_t p = 0; p < pairsOfChunk; ++p) {
-        scales.push_back(vector::ExtractStridedSliceOp::create(b, all, 2 * p, 2, 1));
+    Ix channelsAt = block + inPage / format.getGroup() * (plane->channels * 2) + part * (channels * 2);
+    for (int64_t offset : {plane->scales, plane->zeros}) {
+      for (int64_t c = 0; offset >= 0 && c < channels; c += chunkChannels) {
+        Value raw = loadIf(b, used, cache->pages, (channelsAt + (offset + c * 2)).get(), chunkBytes);
+        Value all = vector::BitCastOp::create(b, VectorType::get({chunkChannels}, b.getF16Type()), raw);
+        for (int64_t p = 0; p < chunkChannels; p += 2) {
+          scales.push_back(vector::ExtractStridedSliceOp::create(b, all, p, 2, 1));
+        }
       }
     }
   }
@@ -183,44 +195,51 @@ SmallVector<Value> CodeTile::load(ImplicitLocOpBuilder &b, scf::ForOp loop, Valu
       [&](ImplicitLocOpBuilder &b) {
         SmallVector<Value> none;
         for (Type type : types()) {
-          none.push_back(arith::ConstantOp::create(b, b.getZeroAttr(type)));
+          none.push_back(ub::PoisonOp::create(b, type));
         }
         return none;
       });
 }
 
-/// Eight codes as pairs of f16 with the numbers 1024 + code.
-static SmallVector<Value> raisedPairs(ImplicitLocOpBuilder &b, ArrayRef<Value> words, int64_t bits) {
-  auto bytes = VectorType::get({4}, b.getI8Type()), word = VectorType::get({1}, b.getI32Type());
-  auto toBytes = [&](Value value) {
-    return vector::BitCastOp::create(b, bytes, vector::FromElementsOp::create(b, word, value)).getResult();
-  };
-  constexpr int8_t exponent = 0x64;
-  Value exponents = arith::ConstantOp::create(b, DenseElementsAttr::get(bytes, exponent));
-  auto shuffle = [&](Value x, Value y, ArrayRef<int64_t> order) {
-    return vector::ShuffleOp::create(b, x, y, order).getResult();
-  };
-  // Bytes of codes in order, four to a word.
-  SmallVector<Value> ordered;
-  auto field = [&](int64_t shift, int64_t mask) {
-    Value shifted = shift ? arith::ShRUIOp::create(b, words[0], wordOf(b, shift)).getResult() : words[0];
-    return toBytes(arith::AndIOp::create(b, shifted, wordOf(b, mask)));
-  };
-  if (bits == 8) {
-    ordered = {toBytes(words[0]), toBytes(words[1])};
-  } else if (bits == 4) {
-    Value even = field(0, 0x0f0f0f0f), odd = field(4, 0x0f0f0f0f);
-    ordered = {shuffle(even, odd, {0, 4, 1, 5}), shuffle(even, odd, {2, 6, 3, 7})};
-  } else {
-    Value first = field(0, 0x0303), second = field(2, 0x0303), third = field(4, 0x0303), fourth = field(6, 0x0303);
-    Value low = shuffle(first, second, {0, 4, 1, 5}), high = shuffle(third, fourth, {0, 4, 1, 5});
-    ordered = {shuffle(low, high, {0, 1, 4, 5}), shuffle(low, high, {2, 3, 6, 7})};
-  }
-  SmallVector<Value> pairs;
-  for (Value four : ordered) {
-    for (int64_t i : {0, 2}) {
-      Value raised = shuffle(four, exponents, {i, 4, i + 1, 4});
-      pairs.push_back(vector::BitCastOp::create(b, VectorType::get({2}, b.getF16Type()), raised));
+namespace {
+/// A pair of f16 that stands for two codes: (number - offset) / step of each.
+struct RaisedPair {
+  Value numbers;
+  float offset, step;
+};
+} // namespace
+
+/// A lane's codes as pairs of neighbours.
+static SmallVector<RaisedPair> raisedPairs(ImplicitLocOpBuilder &b, ArrayRef<Value> words, int64_t bits) {
+  constexpr int64_t exponent = 0x64, mantissaBits = 10;
+  constexpr float raised = 1024.0f;
+  auto word = VectorType::get({1}, b.getI32Type()), halves = VectorType::get({2}, b.getF16Type());
+  SmallVector<RaisedPair> pairs;
+  for (Value codes : words) {
+    if (bits == 8) {
+      auto bytes = VectorType::get({4}, b.getI8Type());
+      Value four = vector::BitCastOp::create(b, bytes, vector::FromElementsOp::create(b, word, codes));
+      Value exponents = arith::ConstantOp::create(b, DenseElementsAttr::get(bytes, static_cast<int8_t>(exponent)));
+      for (int64_t i : {0, 2}) {
+        Value pair = vector::ShuffleOp::create(b, four, exponents, ArrayRef<int64_t>{i, 4, i + 1, 4});
+        pairs.push_back({vector::BitCastOp::create(b, halves, pair), raised, 1.0f});
+      }
+      continue;
+    }
+    // The codes of a pair count in steps of the mantissa's bit that they begin with.
+    const int64_t mask = (int64_t(1) << bits) - 1;
+    Value shifted = codes;
+    int64_t gone = 0;
+    for (int64_t bit = 0; bit < 16; bit += bits) {
+      if (bit - gone + bits > mantissaBits) {
+        gone = bit;
+        shifted = arith::ShRUIOp::create(b, codes, wordOf(b, gone));
+      }
+      const int64_t at = bit - gone;
+      Value pair = arith::AndIOp::create(b, shifted, wordOf(b, mask << at | mask << (at + 16)));
+      pair = arith::OrIOp::create(b, pair, wordOf(b, exponent << 8 | exponent << 24));
+      pairs.push_back({vector::BitCastOp::create(b, halves, vector::FromElementsOp::create(b, word, pair)), raised,
+                       static_cast<float>(1 << at)});
     }
   }
   return pairs;
@@ -228,44 +247,52 @@ static SmallVector<Value> raisedPairs(ImplicitLocOpBuilder &b, ArrayRef<Value> w
 
 void CodeTile::decode(ImplicitLocOpBuilder &b, ValueRange registers) const {
   const FormatAttr format = plane->format;
-  const int64_t bits = format.getBits(), words = wordsOfChunk(), perStep = words + (perChannel ? 0 : 1);
+  const int64_t bits = format.getBits(), perStep = words() + (perChannel ? 0 : 1), pairsOfLane = channels / 2;
   const int64_t sets = plane->zeros >= 0 ? 2 : 1;
   ValueRange scales = registers.drop_front(steps() * perStep);
-  auto pair = VectorType::get({2}, b.getF16Type());
-  const float raised = 1024.0f + (format.getSymmetric() ? static_cast<float>(1 << (bits - 1)) : 0.0f);
-  Value offset = arith::ConstantOp::create(b, SplatElementsAttr::get(pair, b.getF16FloatAttr(raised)));
-  Ix chunk(b, chunkOfLane(b)), row(b, rowOfLane(b));
+  auto pair = VectorType::get({2}, b.getF16Type()), word = VectorType::get({1}, b.getI32Type());
+  auto both = [&](float value) {
+    return arith::ConstantOp::create(b, SplatElementsAttr::get(pair, b.getF16FloatAttr(value))).getResult();
+  };
+  const float zeroCode = format.getSymmetric() ? static_cast<float>(1 << (bits - 1)) : 0.0f;
+  Place place = placeOf(b);
+  Ix row(b, place.row);
+  Value firstChunk = (Ix(b, place.part) * chunks()).get();
+  Ix warpRow(b, toIndex(b, mulWords(b, emitter->warp, slotsOfWarp)));
+  Ix base = (warpRow + row) * staged.stageRow + staged.offset;
+  Value lowRow = ((warpRow + row) % 8).get();
   auto stored = VectorType::get({chunkBytes}, b.getI8Type());
   for (int64_t i = 0; i < steps(); ++i) {
-    SmallVector<Value> codes(registers.slice(i * perStep, words)), numbers;
+    SmallVector<Value> codes(registers.slice(i * perStep, words())), numbers;
+    Value scale, zero;
+    if (!perChannel) {
+      Value held = registers[i * perStep + words()];
+      scale = vector::ShuffleOp::create(b, held, held, ArrayRef<int64_t>{0, 0});
+      zero = vector::ShuffleOp::create(b, held, held, ArrayRef<int64_t>{1, 1});
+    }
     for (auto [p, code] : llvm::enumerate(raisedPairs(b, codes, bits))) {
-      Value scale, zero;
       if (perChannel) {
         const int64_t group = i * rows / run;
-        scale = scales[(group * sets) * pairsOfChunk + p];
-        zero = scales[(group * sets + sets - 1) * pairsOfChunk + p];
-      } else {
-        Value both = registers[i * perStep + words];
-        scale = vector::ShuffleOp::create(b, both, both, ArrayRef<int64_t>{0, 0});
-        zero = vector::ShuffleOp::create(b, both, both, ArrayRef<int64_t>{1, 1});
+        scale = scales[group * sets * pairsOfLane + p];
+        zero = scales[(group * sets + sets - 1) * pairsOfLane + p];
       }
       // The code is exact; the number is rounded once.
-      Value exact = arith::SubFOp::create(b, code, offset);
-      numbers.push_back(sets == 2 ? math::FmaOp::create(b, exact, scale, zero).getResult()
-                                  : arith::MulFOp::create(b, exact, scale).getResult());
+      Value exact = code.step == 1.0f ? arith::SubFOp::create(b, code.numbers, both(code.offset + zeroCode)).getResult()
+                                      : math::FmaOp::create(b, code.numbers, both(1 / code.step),
+                                                            both(-code.offset / code.step - zeroCode));
+      Value number =
+          sets == 2 ? math::FmaOp::create(b, exact, scale, zero).getResult() : arith::MulFOp::create(b, exact, scale);
+      numbers.push_back(vector::ExtractOp::create(b, vector::BitCastOp::create(b, word, number), 0));
     }
-    SmallVector<Value> wordsOut;
-    for (Value number : numbers) {
-      Value word = vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), number);
-      wordsOut.push_back(vector::ExtractOp::create(b, word, 0));
+    // Of a step's rows the low bits are a lane's, those above are known here.
+    Value flips = arith::XOrIOp::create(b, lowRow, indexOf(b, i * rows % 8));
+    for (int64_t c = 0; c < chunks(); ++c) {
+      Value all = vector::FromElementsOp::create(b, VectorType::get({chunkChannels / 2}, b.getI32Type()),
+                                                 ArrayRef(numbers).slice(c * chunkChannels / 2, chunkChannels / 2));
+      Value chunk = arith::XOrIOp::create(b, arith::XOrIOp::create(b, firstChunk, flips), indexOf(b, c));
+      Ix at = base + Ix(b, chunk) * chunkBytes + i * rows * staged.stageRow;
+      vector::StoreOp::create(b, vector::BitCastOp::create(b, stored, all), emitter->staging, at.get(),
+                              /*nontemporal=*/false, llvm::MaybeAlign(chunkBytes));
     }
-    Value all = vector::FromElementsOp::create(b, VectorType::get({pairsOfChunk}, b.getI32Type()), wordsOut);
-    Value stagedChunk = chunk.get();
-    if (staged.swizzled) {
-      stagedChunk = arith::XOrIOp::create(b, stagedChunk, ((row + i * rows) % 8).get());
-    }
-    Ix place = row * staged.stageRow + Ix(b, stagedChunk) * chunkBytes + (staged.offset + i * rows * staged.stageRow);
-    vector::StoreOp::create(b, vector::BitCastOp::create(b, stored, all), emitter->staging, place.get(),
-                            /*nontemporal=*/false, llvm::MaybeAlign(chunkBytes));
   }
 }

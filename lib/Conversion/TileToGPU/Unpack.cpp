@@ -146,9 +146,11 @@ private:
                                           : emitter.context.tailBlock(b, cache, source.sequence, source.head));
     Ix inBlock = Ix(b, slot) % layout.slots, channel(b, first);
     const int64_t rowBytes = layout.rowUnits() * layout.unitBytes;
-    // Eight elements are as many bytes as an element has bits.
-    Value raw = loadBytesAt(block + layout.codes + inBlock * rowBytes + channel / chunkChannels * bits, bits,
-                            llvm::MinAlign(bits, 16));
+    // Eight elements are as many bytes as an element has bits; neighbours that lie apart come with their whole word.
+    const int64_t perLoad = layout.pairs ? std::max(layout.pack, chunkChannels) : chunkChannels;
+    const int64_t loadBytes = perLoad * bits / 8;
+    Value raw = loadBytesAt(block + layout.codes + inBlock * rowBytes + channel / perLoad * loadBytes, loadBytes,
+                            llvm::MinAlign(loadBytes, 16));
     if (!format.isInteger()) {
       auto type = VectorType::get({chunkChannels}, format.getFloatType());
       return elementsOf(decodeFloat(b, vector::BitCastOp::create(b, type, raw)));
@@ -166,12 +168,17 @@ private:
     }
     // Codes that may lie across the words of the chunk are taken from its bytes, two of which hold any.
     const bool across = !llvm::isPowerOf2_64(bits);
-    const int64_t wordBits = across ? 8 : std::min<int64_t>(32, chunkChannels * bits);
-    auto wordType = VectorType::get({chunkChannels * bits / wordBits}, b.getIntegerType(wordBits));
+    const int64_t wordBits = across ? 8 : std::min<int64_t>(32, perLoad * bits);
+    auto wordType = VectorType::get({perLoad * bits / wordBits}, b.getIntegerType(wordBits));
     SmallVector<Value> words = elementsOf(vector::BitCastOp::create(b, wordType, raw)), numbers;
+    if (perLoad > chunkChannels) {
+      // The chunk's first element may be any of the word.
+      Value shift = toWord(b, layout.bitOf(channel % perLoad).get());
+      words = {arith::ShRUIOp::create(b, words[0], shift)};
+    }
     const int64_t raised = format.getSymmetric() ? int64_t(1) << (bits - 1) : 0;
     for (int64_t e = 0; e < chunkChannels; ++e) {
-      Value word = words[e * bits / wordBits];
+      Value word = words[layout.pairs ? 0 : e * bits / wordBits];
       if (wordBits < 32) {
         word = arith::ExtUIOp::create(b, b.getI32Type(), word);
       }
@@ -179,7 +186,8 @@ private:
         Value next = arith::ExtUIOp::create(b, b.getI32Type(), words[e * bits / wordBits + 1]);
         word = arith::OrIOp::create(b, word, arith::ShLIOp::create(b, next, wordOf(b, wordBits)));
       }
-      Value shifted = b.createOrFold<arith::ShRUIOp>(word, wordOf(b, e * bits % wordBits));
+      Value shifted =
+          b.createOrFold<arith::ShRUIOp>(word, wordOf(b, layout.pairs ? layout.bitOf(e) : e * bits % wordBits));
       Value code = arith::AndIOp::create(b, shifted, wordOf(b, (int64_t(1) << bits) - 1));
       if (raised) {
         code = arith::SubIOp::create(b, code, wordOf(b, raised));

@@ -169,7 +169,7 @@ SmallVector<Value> kvc::decodeUnits(ImplicitLocOpBuilder &b, const PlaneLayout &
   Type unitsType = units.getType();
   SmallVector<Value> elements;
   for (int64_t e = 0; e < plane.pack; ++e) {
-    elements.push_back(decodeElement(b, plane, units, splatInt(b, unitsType, e * plane.format.getBits())));
+    elements.push_back(decodeElement(b, plane, units, splatInt(b, unitsType, plane.bitOf(e))));
   }
   return elements;
 }
@@ -179,7 +179,7 @@ Value kvc::encodeUnits(ImplicitLocOpBuilder &b, const PlaneLayout &plane, ValueR
   for (auto [e, element] : llvm::enumerate(elements)) {
     Value bits = elementBits(b, plane, element);
     if (e) {
-      bits = arith::ShLIOp::create(b, bits, splatInt(b, bits.getType(), e * plane.format.getBits()));
+      bits = arith::ShLIOp::create(b, bits, splatInt(b, bits.getType(), plane.bitOf(static_cast<int64_t>(e))));
       bits = arith::OrIOp::create(b, units, bits);
     }
     units = bits;

@@ -70,7 +70,7 @@ private:
   Ix at(int64_t value) const { return {b, value}; }
   /// The number of an element's lowest bit, for `count` units.
   Value shift(Ix element, int64_t count) const {
-    Value bits = (element * layout.format.getBits()).as(unitType());
+    Value bits = layout.bitOf(element).as(unitType());
     return vector::BroadcastOp::create(b, VectorType::get({count}, unitType()), bits);
   }
   Value slice(Value vector, int64_t offset, int64_t count) const {

@@ -47,6 +47,14 @@ static PlaneLayout layoutPlane(FormatAttr format, int64_t slots, int64_t granule
   }
   // Teams read rows of 16-bit elements as they are: their matrix loads transpose.
   layout.packed = !target.team && fits(pack);
+  const int64_t codesPerWord = 32 / row->bits;
+  if (target.team && row->kind == FormatRow::Kind::Integer && (row->bits == 4 || row->bits == 2) &&
+      layout.channels % codesPerWord == 0 &&
+      (layout.format.getAxis() == Axis::Channel || layout.format.getGroup() % codesPerWord == 0)) {
+    layout.pairs = true;
+    layout.pack = codesPerWord;
+    layout.unitBytes = 4;
+  }
   if (layout.packed) {
     layout.pack = pack;
     layout.unitBytes = pack * layout.format.getBits() / 8;

@@ -96,6 +96,7 @@ public:
           return replace(arith::IndexCastOp::create(b, b.getIndexType(), id).getResult());
         })
         .Case([&](gpu::ShuffleOp op) { return lowerShuffle(op); })
+        .Case([&](arith::OrIOp op) { return lowerMaskedOr(op); })
         .Default([](Operation *op) { return lowerLaneMath(op, laneMath); });
   }
 
@@ -292,6 +293,24 @@ private:
     Value from = address(op.getSource(), op.getFrom(), op.getFromDisplacement(), globalSpace);
     NVVM::CpAsyncOp::create(b, to, from, bytes, NVVM::LoadCacheModifierKind::CG, size);
     return erase();
+  }
+
+  /// x & mask | bits, one instruction where both are known: the assembler makes two, as each takes one constant alone.
+  LogicalResult lowerMaskedOr(arith::OrIOp op) {
+    auto masked = op.getLhs().getDefiningOp<arith::AndIOp>();
+    if (!op.getType().isInteger(32) || !masked || !masked->hasOneUse() || !getConstantIntValue(masked.getRhs()) ||
+        !getConstantIntValue(op.getRhs())) {
+      return success();
+    }
+    // The table of a & b | c.
+    auto lop3 = LLVM::InlineAsmOp::create(b, b.getI32Type(), ValueRange{masked.getLhs(), masked.getRhs(), op.getRhs()},
+                                          "lop3.b32 $0, $1, $2, $3, 0xea;", "=r,r,n,r", /*has_side_effects=*/false,
+                                          /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
+                                          ArrayAttr());
+    op.replaceAllUsesWith(lop3.getResult(0));
+    op.erase();
+    masked.erase();
+    return success();
   }
 
   LogicalResult lowerShuffle(gpu::ShuffleOp op) {
