@@ -62,14 +62,7 @@ public:
     std::set<std::string> warnings;
     for (const Worker &worker : workers) {
       for (size_t i = 0; i < result.counters.size(); ++i) {
-        InstCounters &to = result.counters[i];
-        const InstCounters &from = worker.counters[i];
-        to.issued += from.issued;
-        to.lanes += from.lanes;
-        to.bytes += from.bytes;
-        to.sectors += from.sectors;
-        to.wavefronts += from.wavefronts;
-        to.idealWavefronts += from.idealWavefronts;
+        result.counters[i].add(worker.counters[i]);
       }
       warnings.insert(worker.warnings.begin(), worker.warnings.end());
     }

@@ -9,6 +9,7 @@
 #define KVCSIM_PTX_MACHINE_H
 
 #include "common/GlobalMemory.h"
+#include "common/Launch.h"
 #include "common/SharedMemory.h"
 #include "ptx/Program.h"
 
@@ -24,48 +25,11 @@ namespace kvc::sim::ptx {
 struct Cta;
 struct Cluster;
 struct Worker;
-struct Dim3 {
-  uint32_t x = 1, y = 1, z = 1;
-  uint64_t count() const { return uint64_t(x) * y * z; }
-};
-
-/// Counters of one instruction of the program.
-struct InstCounters {
-  uint64_t issued = 0;
-  uint64_t lanes = 0;
-  uint64_t bytes = 0;
-  uint64_t sectors = 0;
-  uint64_t wavefronts = 0;
-  uint64_t idealWavefronts = 0;
-};
-
-struct LaunchOptions {
-  SharedChecks checks;
-  /// Threads for CTAs; 0: one per processor.
-  unsigned threads = 0;
-  /// 0: warps are run in order; else in an order drawn from this seed.
-  uint64_t seed = 0;
-  /// CTAs are started from the last to the first.
-  bool reverseOrder = false;
-  /// Asynchronous copies take effect when they are issued instead of as late as the waits allow.
-  bool earlyAsync = false;
-  /// Instructions of one warp that run before another warp gets its turn.
-  uint32_t slice = 4096;
-  /// Warp instructions of one launch at most; 0: no limit.
-  uint64_t instructionLimit = 0;
-  unsigned smCount = 108;
-};
-
-struct LaunchConfig {
-  Dim3 grid, block, cluster;
-  uint32_t dynamicShared = 0;
-  std::vector<uint8_t> parameters;
-};
-
-struct LaunchResult {
-  std::vector<InstCounters> counters;
-  std::vector<std::string> warnings;
-};
+using sim::Dim3;
+using sim::InstCounters;
+using sim::LaunchConfig;
+using sim::LaunchOptions;
+using sim::LaunchResult;
 
 struct StackEntry {
   int32_t pc;
