@@ -77,6 +77,7 @@ SUITES = [
     Suite("gpu-resources", "script", "utils/gpu-resources",  2,   5),
     Suite("gpu-counts",  "script", ".venv/bin/python utils/gpu_counts.py --filter sm_80", 3, 10),
     Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5, needs="nvcc"),
+    Suite("sim-amdgcn",  "script", ".venv/bin/python sim/tests/amdgcn/check.py", 2, 5),
     Suite("ptx-mutants", "script", ".venv/bin/python test/Target/NVIDIA/Inputs/ptx_mutants.py --sites 4", 3, 10,
           on_demand=True),
     # On demand until all of its runs pass: docs/testing.md says what fails.

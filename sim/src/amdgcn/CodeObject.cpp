@@ -27,6 +27,23 @@ std::vector<const KernelArgument *> KernelInfo::explicitArguments() const {
 
 namespace {
 
+/// The chip of an ELF header's flags.
+std::string machineOf(uint32_t flags) {
+  static constexpr std::pair<uint32_t, const char *> machines[] = {
+      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX90A, "gfx90a"},
+      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX942, "gfx942"},
+      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX950, "gfx950"},
+      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX1100, "gfx1100"},
+      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX1201, "gfx1201"}};
+  const uint32_t machine = flags & llvm::ELF::EF_AMDGPU_MACH;
+  for (const auto &[number, target] : machines) {
+    if (number == machine) {
+      return target;
+    }
+  }
+  return fmt::format("machine {:#x}", machine);
+}
+
 using ElfFile = llvm::object::ELFFile<llvm::object::ELF64LE>;
 
 class Reader {
@@ -63,20 +80,9 @@ private:
   }
 
   void checkTarget(uint32_t flags) {
-    static constexpr std::pair<uint32_t, std::string_view> machines[] = {
-        {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX90A, "gfx90a"},
-        {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX942, "gfx942"},
-        {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX950, "gfx950"},
-        {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX1100, "gfx1100"},
-        {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX1201, "gfx1201"}};
-    const uint32_t machine = flags & llvm::ELF::EF_AMDGPU_MACH;
-    std::string_view found = "another chip";
-    for (const auto &[number, target] : machines) {
-      found = number == machine ? target : found;
-    }
+    const std::string found = machineOf(flags);
     if (found != chip.target) {
-      fail(FaultKind::Unsupported, "{}: expects code for {}, but got code for {} (machine {:#x})", name, chip.target,
-           found, machine);
+      fail(FaultKind::Unsupported, "{}: expects code for {}, but got code for {}", name, chip.target, found);
     }
   }
 
@@ -121,8 +127,9 @@ private:
   }
   static std::string text(llvm::msgpack::MapDocNode &map, llvm::StringRef key) {
     auto found = map.find(key);
-    return found != map.end() && found->second.getKind() == llvm::msgpack::Type::String ? found->second.getString().str()
-                                                                                         : std::string();
+    return found != map.end() && found->second.getKind() == llvm::msgpack::Type::String
+               ? found->second.getString().str()
+               : std::string();
   }
 
   void readMetadata(const ElfFile &elf) {
@@ -266,7 +273,8 @@ private:
                    dynamicSymbols[index].defined) {
           object.relocations.push_back({relocation.r_offset, dynamicSymbols[index].address + addend});
         } else {
-          fail(FaultKind::Unsupported, "{}: expects relocations of 64-bit addresses of defined symbols, but got {}", name,
+          fail(FaultKind::Unsupported, "{}: expects relocations of 64-bit addresses of defined symbols, but got {}",
+               name,
                index < dynamicSymbols.size() && !dynamicSymbols[index].defined
                    ? "the undefined symbol " + dynamicSymbols[index].name
                    : fmt::format("type {}", type));
@@ -322,6 +330,16 @@ llvm::StringRef unbundle(const std::string &name, llvm::StringRef bytes, const C
 }
 
 } // namespace
+
+std::string kvc::sim::amdgcn::targetOf(const std::string &name, const std::vector<uint8_t> &bytes) {
+  constexpr size_t flagsOffset = 48;
+  if (bytes.size() >= sizeof(ElfFile::Elf_Ehdr) && bytes[0] == 0x7f) {
+    uint32_t flags = 0;
+    std::memcpy(&flags, bytes.data() + flagsOffset, 4);
+    return machineOf(flags);
+  }
+  fail(FaultKind::InvalidValue, "{}: expects the name of a chip for a bundle of code objects", name);
+}
 
 CodeObject kvc::sim::amdgcn::readCodeObject(const std::string &name, const std::vector<uint8_t> &bytes,
                                             const Chip &chip) {

@@ -74,6 +74,9 @@ struct CodeObject {
 /// Reads a file's bytes, a clang offload bundle too (its code object for `chip`). Faults name `name`.
 CodeObject readCodeObject(const std::string &name, const std::vector<uint8_t> &bytes, const Chip &chip);
 
+/// The chip that a code object is for, by its header. Faults for a bundle of several.
+std::string targetOf(const std::string &name, const std::vector<uint8_t> &bytes);
+
 } // namespace kvc::sim::amdgcn
 
 #endif // KVCSIM_AMDGCN_CODEOBJECT_H

@@ -142,6 +142,32 @@ inline double fusedToOdd(double product, double c) {
   return sum;
 }
 
+/// 2^value: a polynomial over -1/2 .. 1/2 (error below 2^-45) and the exponent by its bits. A loop over it is one over
+/// vectors.
+inline double exp2Double(double value) {
+  const double clamped = value > 1100.0 ? 1100.0 : value < -1000.0 ? -1000.0 : value;
+  const double safe = value != value ? 0.0 : clamped;
+  const double shifter = 0x1.8p52;
+  const double n = (safe + shifter) - shifter;
+  const double f = (safe - n) * 0.693147180559945309417;
+  double p = 1.0 / 479001600;
+  p = p * f + 1.0 / 39916800;
+  p = p * f + 1.0 / 3628800;
+  p = p * f + 1.0 / 362880;
+  p = p * f + 1.0 / 40320;
+  p = p * f + 1.0 / 5040;
+  p = p * f + 1.0 / 720;
+  p = p * f + 1.0 / 120;
+  p = p * f + 1.0 / 24;
+  p = p * f + 1.0 / 6;
+  p = p * f + 0.5;
+  p = p * f + 1.0;
+  p = p * f + 1.0;
+  const auto scale = std::bit_cast<double>((std::bit_cast<uint64_t>(n + shifter) + 1023) << 52);
+  const double result = value > 1023 ? HUGE_VAL : p * scale;
+  return value != value ? value : result;
+}
+
 } // namespace kvc::sim
 
 #endif // KVCSIM_COMMON_FLOATS_H

@@ -58,26 +58,8 @@ static Device *addDevice(std::string_view target) {
   return driver().devices.back().get();
 }
 
-static bool parseNumber(std::string_view text, uint64_t &value) {
-  char *end = nullptr;
-  const std::string copy(text);
-  value = std::strtoull(copy.c_str(), &end, 10);
-  return !copy.empty() && *end == '\0';
-}
-
-static std::vector<std::string_view> splitList(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-  }
-  return parts;
-}
-
 bool kvc::sim::cuda::setOption(std::string_view name, std::string_view value) {
   Driver &state = driver();
-  uint64_t number = 0;
   if (name == "target") {
     for (std::string_view target : splitList(value)) {
       if (!findChip(target)) {
@@ -92,54 +74,15 @@ bool kvc::sim::cuda::setOption(std::string_view name, std::string_view value) {
     }
     return !state.devices.empty();
   }
-  if (name == "checks") {
-    SharedChecks checks{false, false};
-    for (std::string_view check : splitList(value)) {
-      if (check == "races") {
-        checks.races = true;
-      } else if (check == "uninitialised") {
-        checks.uninitialised = true;
-      } else if (check != "none") {
-        return false;
-      }
-    }
-    state.launch.checks = checks;
-    return true;
-  }
-  if (name == "seed" && parseNumber(value, number)) {
-    state.launch.seed = number;
-    return true;
-  }
-  if (name == "threads" && parseNumber(value, number)) {
-    state.launch.threads = unsigned(number);
-    return true;
-  }
-  if (name == "order" && (value == "reverse" || value == "forward")) {
-    state.launch.reverseOrder = value == "reverse";
-    return true;
-  }
-  if (name == "report") {
-    state.reportPath = value;
-    return true;
-  }
-  if ((name == "collect" || name == "log" || name == "instructions") && (value == "on" || value == "off")) {
-    (name == "log" ? state.log : name == "collect" ? state.collect : state.instructions) = value == "on";
-    return true;
-  }
-  return false;
+  return state.set(name, value);
 }
 
 void kvc::sim::cuda::initialise() {
-  static constexpr std::pair<const char *, const char *> variables[] = {
-      {"KVCSIM_TARGET", "target"},   {"KVCSIM_CHECKS", "checks"},
-      {"KVCSIM_SEED", "seed"},       {"KVCSIM_ORDER", "order"},
-      {"KVCSIM_THREADS", "threads"}, {"KVCSIM_REPORT", "report"},
-      {"KVCSIM_LOG", "log"},         {"KVCSIM_INSTRUCTIONS", "instructions"}};
   Driver &state = driver();
   if (state.initialised) {
     return;
   }
-  for (auto [variable, name] : variables) {
+  for (auto [variable, name] : optionVariables) {
     const char *value = std::getenv(variable);
     const bool skipped = std::string_view(name) == "target" && !state.devices.empty();
     if (value && !skipped && !setOption(name, value)) {
@@ -180,13 +123,7 @@ extern "C" __attribute__((visibility("default"))) int kvcsim_set_option(const ch
 
 extern "C" __attribute__((visibility("default"))) const char *kvcsim_take_report(void) {
   std::lock_guard lock(driver().mutex);
-  std::string text = "[";
-  for (const std::string &report : driver().reports) {
-    text += (text.size() > 1 ? "," : "") + report;
-  }
-  driver().reports.clear();
-  driver().report = text + "]";
-  return driver().report.c_str();
+  return driver().take();
 }
 
 // Errors --------------------------------------------------------------------------------------------------------------

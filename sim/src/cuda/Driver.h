@@ -8,6 +8,7 @@
 #ifndef KVCSIM_CUDA_DRIVER_H
 #define KVCSIM_CUDA_DRIVER_H
 
+#include "common/DriverOptions.h"
 #include "common/Fault.h"
 #include "cuda/Chips.h"
 #include "cuda/DriverTypes.h"
@@ -83,17 +84,11 @@ struct Device {
   std::unique_ptr<Context> primary;
 };
 
-struct Driver {
+struct Driver : DriverOptions {
   std::recursive_mutex mutex;
   bool initialised = false;
   std::vector<std::unique_ptr<Device>> devices;
   std::set<std::unique_ptr<Context>> contexts;
-  ptx::LaunchOptions launch;
-  std::string lastError;
-  std::string reportPath;
-  bool collect = false, log = true, instructions = false;
-  std::vector<std::string> reports;
-  std::string report;
 };
 
 Driver &driver();

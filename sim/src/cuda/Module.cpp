@@ -255,25 +255,10 @@ KVCSIM_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, FunctionHand
 
 static void report(const Chip &chip, const ptx::Program &program, const ptx::LaunchResult &result) {
   Driver &state = driver();
-  if (state.log) {
-    for (const std::string &warning : result.warnings) {
-      std::fprintf(stderr, "kvcsim: warning: %s\n", warning.c_str());
-    }
-  }
-  if (!state.collect && state.reportPath.empty()) {
-    return;
-  }
-  const ptx::ChipRates *rates = ptx::ratesOf(unsigned(chip.major * 10 + chip.minor));
-  std::string text = reportJson(program, result, state.instructions, rates).dump();
-  if (!state.reportPath.empty()) {
-    std::ofstream file(state.reportPath, std::ios::app);
-    file << text << "\n";
-    if (!file.flush()) {
-      fail(FaultKind::Other, "expects a file that can be written in KVCSIM_REPORT, but got {}", state.reportPath);
-    }
-  }
-  if (state.collect) {
-    state.reports.push_back(std::move(text));
+  state.warn(result.warnings);
+  if (state.wantsReports()) {
+    const ptx::ChipRates *rates = ptx::ratesOf(unsigned(chip.major * 10 + chip.minor));
+    state.report(reportJson(program, result, state.instructions, rates).dump());
   }
 }
 
@@ -289,9 +274,7 @@ static Result run(Context &context, const ptx::Program &program, const ptx::Laun
     if (context.failed == InvalidValue) {
       context.failed = LaunchFailed;
     }
-    if (driver().log) {
-      std::fprintf(stderr, "kvcsim: error: %s\n", fault.what());
-    }
+    driver().logError(fault.what());
     return Success;
   }
 }

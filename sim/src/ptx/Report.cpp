@@ -1,10 +1,11 @@
 //===- Report.cpp - Counters of a launch ----------------------------------===//
 #include "ptx/Report.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+using namespace kvc::sim;
 using namespace kvc::sim::ptx;
 using nlohmann::json;
 
@@ -42,6 +43,11 @@ Totals kvc::sim::ptx::totalsOf(const Program &program, const std::vector<InstCou
     totals.sharedWavefronts += c.wavefronts;
     totals.sharedIdealWavefronts += c.idealWavefronts;
   }
+  for (size_t i = 0; i < totals.issued.size(); ++i) {
+    if (totals.issued[i] != 0) {
+      totals.classes.emplace_back(nameOf(static_cast<Class>(i)), totals.issued[i]);
+    }
+  }
   return totals;
 }
 
@@ -61,8 +67,6 @@ const ChipRates *kvc::sim::ptx::ratesOf(unsigned sm) {
   }
   return nullptr;
 }
-
-double ModelTimes::largest() const { return std::max({tensor, issue, f32, special, shared, dram}); }
 
 ModelTimes kvc::sim::ptx::modelTimes(const Totals &totals, const ChipRates &rates) {
   // Cycles of one SM with an even share of the work, in microseconds.
@@ -92,38 +96,8 @@ static std::string locationOf(const Program &program, const Instruction &instruc
 json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &result, bool instructions,
                                const ChipRates *rates) {
   const Totals totals = totalsOf(program, result.counters);
-  json report;
-  report["kernel"] = program.name;
-  json &sums = report["totals"];
-  sums = {{"instructions", totals.instructions},
-          {"lane_instructions", totals.laneInstructions},
-          {"mma_flops", totals.mmaFlops},
-          {"ex2", totals.ex2},
-          {"global_load_bytes", totals.globalLoadBytes},
-          {"global_store_bytes", totals.globalStoreBytes},
-          {"global_load_sectors", totals.globalLoadSectors},
-          {"global_store_sectors", totals.globalStoreSectors},
-          {"shared_wavefronts", totals.sharedWavefronts},
-          {"shared_ideal_wavefronts", totals.sharedIdealWavefronts},
-          {"shared_conflicts", totals.sharedWavefronts - totals.sharedIdealWavefronts},
-          {"barriers", totals.barriers}};
-  json &classes = report["classes"] = json::object();
-  for (size_t i = 0; i < totals.issued.size(); ++i) {
-    if (totals.issued[i] != 0) {
-      classes[std::string(nameOf(static_cast<Class>(i)))] = totals.issued[i];
-    }
-  }
-  if (rates) {
-    const ModelTimes times = modelTimes(totals, *rates);
-    report["model"] = {{"note", "a model from published rates, no measurement"},
-                       {"tensor_us", times.tensor},
-                       {"issue_us", times.issue},
-                       {"f32_us", times.f32},
-                       {"special_us", times.special},
-                       {"shared_us", times.shared},
-                       {"dram_us", times.dram},
-                       {"bound_us", times.largest()}};
-  }
+  const std::optional<ModelTimes> times = rates ? std::optional(modelTimes(totals, *rates)) : std::nullopt;
+  json report = totalsJson(program.name, totals, times ? &*times : nullptr);
   // By source location, in the order of the code.
   std::vector<std::pair<std::string, InstCounters>> locations;
   std::map<std::string, size_t> known;
@@ -136,23 +110,8 @@ json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &resul
     if (isNew) {
       locations.emplace_back(name, InstCounters());
     }
-    InstCounters &sum = locations[found->second].second;
-    sum.issued += result.counters[i].issued;
-    sum.bytes += result.counters[i].bytes;
-    sum.sectors += result.counters[i].sectors;
-    sum.wavefronts += result.counters[i].wavefronts;
-    sum.idealWavefronts += result.counters[i].idealWavefronts;
+    locations[found->second].second.add(result.counters[i]);
   }
-  auto countersJson = [](const InstCounters &c) {
-    json entry = {{"issued", c.issued}};
-    if (c.bytes != 0) {
-      entry["bytes"] = c.bytes;
-      entry["sectors"] = c.sectors;
-      entry["wavefronts"] = c.wavefronts;
-      entry["ideal_wavefronts"] = c.idealWavefronts;
-    }
-    return entry;
-  };
   json &byLocation = report["locations"] = json::array();
   for (const auto &[name, sum] : locations) {
     json entry = countersJson(sum);
@@ -183,30 +142,6 @@ json kvc::sim::ptx::reportJson(const Program &program, const LaunchResult &resul
 
 std::string kvc::sim::ptx::reportText(const Program &program, const LaunchResult &result, const ChipRates *rates) {
   const Totals totals = totalsOf(program, result.counters);
-  std::string text = fmt::format("kernel {}\n", program.name);
-  auto line = [&](std::string_view name, uint64_t value) { text += fmt::format("  {:<26} {:>16}\n", name, value); };
-  line("warp instructions", totals.instructions);
-  for (size_t i = 0; i < totals.issued.size(); ++i) {
-    if (totals.issued[i] != 0) {
-      line(fmt::format("  {}", nameOf(static_cast<Class>(i))), totals.issued[i]);
-    }
-  }
-  line("lane instructions", totals.laneInstructions);
-  line("mma flops", totals.mmaFlops);
-  line("ex2", totals.ex2);
-  line("global load bytes", totals.globalLoadBytes);
-  line("global load sectors", totals.globalLoadSectors);
-  line("global store bytes", totals.globalStoreBytes);
-  line("global store sectors", totals.globalStoreSectors);
-  line("shared wavefronts", totals.sharedWavefronts);
-  line("shared bank conflicts", totals.sharedWavefronts - totals.sharedIdealWavefronts);
-  line("barriers", totals.barriers);
-  if (rates) {
-    const ModelTimes times = modelTimes(totals, *rates);
-    text += fmt::format(
-        "  model from published rates, no measurement (us): tensor {:.3g}, issue {:.3g}, f32 {:.3g}, special {:.3g}, "
-        "shared {:.3g}, dram {:.3g}\n",
-        times.tensor, times.issue, times.f32, times.special, times.shared, times.dram);
-  }
-  return text;
+  const std::optional<ModelTimes> times = rates ? std::optional(modelTimes(totals, *rates)) : std::nullopt;
+  return totalsText(program.name, totals, times ? &*times : nullptr);
 }

@@ -2,23 +2,16 @@
 #ifndef KVCSIM_PTX_REPORT_H
 #define KVCSIM_PTX_REPORT_H
 
+#include "common/Report.h"
 #include "ptx/Machine.h"
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace kvc::sim::ptx {
 
-/// The sums of a launch: instructions by class, matrix flops, ex2, bytes, sectors, shared wavefronts, barriers.
-struct Totals {
+using sim::ModelTimes;
+struct Totals : LaunchTotals {
   std::array<uint64_t, static_cast<size_t>(Class::Count)> issued{};
-  uint64_t instructions = 0;
-  uint64_t laneInstructions = 0;
-  uint64_t mmaFlops = 0;
-  uint64_t ex2 = 0;
-  uint64_t globalLoadBytes = 0, globalStoreBytes = 0;
-  uint64_t globalLoadSectors = 0, globalStoreSectors = 0;
-  uint64_t sharedWavefronts = 0, sharedIdealWavefronts = 0;
-  uint64_t barriers = 0;
 };
 
 Totals totalsOf(const Program &program, const std::vector<InstCounters> &counters);
@@ -37,12 +30,6 @@ struct ChipRates {
 /// Null for a chip without rates.
 const ChipRates *ratesOf(unsigned sm);
 
-/// Microseconds that each unit of the chip is busy with a launch's work, spread over all of its SMs; the largest bounds
-/// the time from below.
-struct ModelTimes {
-  double tensor, issue, f32, special, shared, dram;
-  double largest() const;
-};
 ModelTimes modelTimes(const Totals &totals, const ChipRates &rates);
 
 /// {"kernel", "totals", "classes", "locations": [...], "blocks": [...]}; with `instructions` each one with its

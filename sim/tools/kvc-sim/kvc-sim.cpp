@@ -1,8 +1,8 @@
-//===- kvc-sim.cpp - Runs one GPU kernel from a PTX file ------------------===//
+//===- kvc-sim.cpp - Runs one GPU kernel from a file ----------------------===//
+#include "Kernels.h"
+
 #include "common/Fault.h"
 #include "common/Npy.h"
-#include "ptx/Report.h"
-#include "ptx/Session.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -15,12 +15,12 @@ using namespace kvc::sim;
 namespace {
 
 struct Options {
-  std::string file, kernel, target = "sm_80";
+  std::string file, kernel, target;
   std::vector<uint32_t> grid{1, 1, 1}, block{1, 1, 1}, cluster;
   uint32_t shared = 0;
   std::vector<std::string> arguments, buffers, outputs;
   bool json = false, instructions = false, noRaces = false, noUninitialised = false, bothOrders = false;
-  ptx::LaunchOptions launch;
+  LaunchOptions launch;
 };
 
 struct Buffer {
@@ -73,13 +73,7 @@ public:
   explicit Session(const Options &options) : options(options) {}
 
   void run() {
-    std::ifstream file(options.file, std::ios::binary);
-    if (!file) {
-      fail(FaultKind::InvalidValue, "{}: expects a readable PTX file, but got: {}", options.file, std::strerror(errno));
-    }
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    ptx::LoadedModule module(memory, options.file, std::move(text), ptx::parseTarget(options.target));
-    const ptx::Program &program = module.kernel(options.kernel);
+    const auto kernel = loadKernel(memory, options.file, options.kernel, options.target);
     for (const std::string &text : options.buffers) {
       const auto [name, value] = splitAssignment(text);
       makeBuffer(name, value);
@@ -91,18 +85,18 @@ public:
         makeBuffer(name, value);
       }
     }
-    ptx::LaunchConfig config;
+    LaunchConfig config;
     config.grid = {options.grid[0], options.grid[1], options.grid[2]};
     config.block = {options.block[0], options.block[1], options.block[2]};
-    const auto &required = program.kernel->clusterSize;
+    const Dim3 required = kernel->requiredCluster;
     if (!options.cluster.empty()) {
       config.cluster = {options.cluster[0], options.cluster[1], options.cluster[2]};
-    } else if (required[0] != 0) {
-      config.cluster = {required[0], required[1], required[2]};
+    } else if (required.x != 0) {
+      config.cluster = required;
     }
     config.dynamicShared = options.shared;
-    config.parameters = parameters(program);
-    const ptx::LaunchResult result = launch(program, config);
+    config.parameters = parameters(*kernel);
+    const LaunchResult result = launch(*kernel, config);
     for (const std::string &text : options.outputs) {
       const auto [name, path] = splitAssignment(text);
       auto found = buffers.find(name);
@@ -116,11 +110,10 @@ public:
     for (const std::string &warning : result.warnings) {
       std::cerr << "warning: " << warning << "\n";
     }
-    const ptx::ChipRates *rates = ptx::ratesOf(ptx::parseTarget(options.target).sm);
     if (options.json) {
-      std::cout << reportJson(program, result, options.instructions, rates).dump(2) << "\n";
+      std::cout << kernel->json(result, options.instructions).dump(2) << "\n";
     } else {
-      std::cout << reportText(program, result, rates);
+      std::cout << kernel->text(result);
     }
   }
 
@@ -189,7 +182,7 @@ private:
                            : hexBytes(rest);
   }
 
-  std::vector<uint8_t> parameters(const ptx::Program &program) {
+  std::vector<uint8_t> parameters(const Kernel &program) {
     if (options.arguments.size() != program.parameters.size()) {
       fail(FaultKind::InvalidValue, "expects {} arguments for {}, but got {}", program.parameters.size(), program.name,
            options.arguments.size());
@@ -208,28 +201,28 @@ private:
     return block;
   }
 
-  ptx::LaunchResult launch(const ptx::Program &program, const ptx::LaunchConfig &config) {
-    ptx::LaunchOptions first = options.launch;
+  LaunchResult launch(Kernel &kernel, const LaunchConfig &config) {
+    LaunchOptions first = options.launch;
     first.checks.races = !options.noRaces;
     first.checks.uninitialised = !options.noUninitialised;
     if (!options.bothOrders) {
-      return runKernel(program, config, memory, first);
+      return kernel.run(config, first);
     }
     std::map<std::string, std::vector<uint8_t>> before, after;
     for (auto &[name, buffer] : buffers) {
       read(buffer, before[name] = buffer.array.bytes);
     }
-    runKernel(program, config, memory, first);
+    kernel.run(config, first);
     for (auto &[name, buffer] : buffers) {
       read(buffer, after[name] = buffer.array.bytes);
       if (!before[name].empty()) {
         std::memcpy(memory.at(buffer.address, before[name].size(), "buffer"), before[name].data(), before[name].size());
       }
     }
-    ptx::LaunchOptions second = first;
+    LaunchOptions second = first;
     second.reverseOrder = !first.reverseOrder;
     second.seed = first.seed + 1;
-    ptx::LaunchResult result = runKernel(program, config, memory, second);
+    LaunchResult result = kernel.run(config, second);
     for (auto &[name, buffer] : buffers) {
       std::vector<uint8_t> again = buffer.array.bytes;
       read(buffer, again);
@@ -251,8 +244,8 @@ private:
 
 int main(int argc, char **argv) {
   Options options;
-  CLI::App app("runs one kernel of a PTX file on a simulated GPU, and prints its counters");
-  app.add_option("file", options.file, "the PTX file")->required();
+  CLI::App app("runs one kernel of a PTX or HSACO file on a simulated GPU, and prints its counters");
+  app.add_option("file", options.file, "the PTX or HSACO file")->required();
   app.add_option("--kernel", options.kernel, "the kernel to launch")->required();
   app.add_option("--grid", options.grid, "CTAs along x,y,z")->delimiter(',')->expected(3)->required();
   app.add_option("--block", options.block, "threads of a CTA along x,y,z")->delimiter(',')->expected(3)->required();
@@ -268,7 +261,8 @@ int main(int argc, char **argv) {
   app.add_option("--buffer", options.buffers, "a buffer that is no parameter: NAME=FILE.npy or NAME=alloc:BYTES")
       ->allow_extra_args(false);
   app.add_option("--out", options.outputs, "writes a buffer after the kernel: NAME=FILE.npy")->allow_extra_args(false);
-  app.add_option("--target", options.target, "the chip: sm_80, sm_90a, ...")->capture_default_str();
+  app.add_option("--target", options.target,
+                 "the chip: sm_80 (default for PTX), sm_90a, gfx942 (default for HSACO: its own), ...");
   app.add_flag("--json", options.json, "print the counters as JSON");
   app.add_flag("--instructions", options.instructions, "with --json: the counters of every instruction");
   app.add_option("--threads", options.launch.threads, "threads of the host (0: one per CPU)");

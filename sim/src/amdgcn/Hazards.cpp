@@ -1,0 +1,83 @@
+//===- Hazards.cpp - Distances that the hardware does not enforce ---------===//
+#include "amdgcn/Hazards.h"
+
+#include "amdgcn/Machine.h"
+#include "amdgcn/Matrix.h"
+
+#include <algorithm>
+
+using namespace kvc::sim;
+using namespace kvc::sim::amdgcn;
+
+/// No distance is longer.
+static constexpr uint64_t longest = 20;
+
+static bool overlap(const RegisterRange &a, const RegisterRange &b) {
+  return a.vector && b.vector && a.first < b.first + b.count && b.first < a.first + a.count;
+}
+static bool same(const RegisterRange &a, const RegisterRange &b) {
+  return a.vector == b.vector && a.first == b.first && a.count == b.count;
+}
+
+/// Wait states between a matrix product and what needs its result. Passes are 2, 4, 8 or 16.
+static unsigned distance(const Chip &chip, unsigned passes, bool isXdl, bool accumulates) {
+  if (chip.family == Family::Cdna2) {
+    // CDNA2: 4x4, 16x16 and 32x32 products take 2, 8 and 16 passes.
+    return accumulates ? (passes <= 2 ? 2 : passes <= 8 ? 8 : 16) : passes <= 2 ? 5 : passes <= 8 ? 11 : 19;
+  }
+  return accumulates ? passes + (isXdl ? 1 : 0) : passes + (isXdl ? 3 : 2);
+}
+
+void Hazards::check(const Program &program, const Inst &inst, const Result &result) const {
+  const Chip &chip = *program.chip;
+  const uint64_t passed = states - result.state - 1;
+  auto demand = [&](unsigned needed, const char *what) {
+    if (passed < needed) {
+      fail(FaultKind::Race, "expects {} wait states between {} and {} of its registers, but got {}", needed,
+           describe(program, result.inst), what, passed);
+    }
+  };
+  const bool matrix = inst.kind == Class::Matrix;
+  for (size_t i = 0; i < inst.reads.size(); ++i) {
+    const RegisterRange &range = inst.reads[i];
+    if (!overlap(range, result.d)) {
+      continue;
+    }
+    if (matrix && i == 2) {
+      // The sum goes on in place: no distance, but for short products of CDNA3.
+      if (same(range, result.d)) {
+        demand(chip.family != Family::Cdna2 && result.passes <= 2 ? 2 : 0, "the sum that goes on");
+      } else {
+        demand(distance(chip, result.passes, result.isXdl, true), "a sum that overlaps it");
+      }
+      continue;
+    }
+    demand(distance(chip, result.passes, result.isXdl, false), "a read");
+  }
+  if (!matrix) {
+    for (const RegisterRange &range : inst.writes) {
+      if (overlap(range, result.d)) {
+        demand(distance(chip, result.passes, result.isXdl, false), "a write");
+      }
+      if (result.c.count != 0 && overlap(range, result.c) && inst.kind != Class::Load && inst.kind != Class::LdsRead) {
+        demand(result.passes <= 2 ? 1 : result.passes - 1, "a write over its sum");
+      }
+    }
+  }
+}
+
+void Hazards::step(const Program &program, const Inst &inst) {
+  if (!results.empty()) {
+    std::erase_if(results, [&](const Result &r) { return states - r.state > longest; });
+    for (const Result &result : results) {
+      check(program, inst, result);
+    }
+  }
+  if (inst.kind == Class::Matrix) {
+    const RegisterRange c = inst.reads.size() > 2 ? inst.reads[2] : RegisterRange{};
+    results.push_back({states, inst.d, c, inst.index, uint8_t(inst.shape->passes), inst.shape->isXdl});
+  }
+  // s_nop N counts N + 1.
+  const bool nop = inst.kind == Class::Wait && program.source[inst.index].name == "s_nop";
+  states += nop ? uint64_t(inst.immediate) + 1 : 1;
+}

@@ -1,0 +1,167 @@
+//===- Machine.h - State of a running kernel --------------------*- C++ -*-===//
+//
+// A work-group is run by one thread, wave after wave. Vector registers are rows of 64 lanes; a wave of 32 lanes uses
+// the first half.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KVCSIM_AMDGCN_MACHINE_H
+#define KVCSIM_AMDGCN_MACHINE_H
+
+#include "amdgcn/Hazards.h"
+#include "amdgcn/Program.h"
+#include "amdgcn/Waits.h"
+#include "common/Fault.h"
+#include "common/GlobalMemory.h"
+#include "common/Launch.h"
+#include "common/SharedMemory.h"
+
+#include <atomic>
+#include <bit>
+#include <map>
+#include <random>
+#include <set>
+
+namespace kvc::sim::amdgcn {
+
+struct Workgroup;
+struct Worker;
+struct Launch;
+
+/// Upper halves of flat addresses of LDS and private memory, of our own choice.
+inline constexpr uint64_t ldsAperture = uint64_t(0x00010000) << 32;
+inline constexpr uint64_t privateAperture = uint64_t(0x00020000) << 32;
+
+struct Wave {
+  /// 512 rows.
+  uint32_t *v = nullptr;
+  alignas(8) std::array<uint32_t, sreg::Count> s{};
+  unsigned lanes = rowLanes;
+  uint64_t laneMask = 0;
+  int32_t pc = 0, next = 0;
+  Workgroup *group = nullptr;
+  Worker *worker = nullptr;
+  uint32_t index = 0;
+  bool blocked = false, done = false;
+  const char *waitReason = "";
+  uint64_t executed = 0;
+  std::vector<uint32_t> registers;
+  std::vector<uint8_t> privateMemory;
+  Waits waits;
+  Hazards hazards;
+  /// What the wave knows; the entry of its own agent is the clock of its last access to LDS.
+  Clocks clocks;
+  /// LDS operations that were not waited for: number and clock.
+  std::deque<std::pair<uint32_t, uint32_t>> ldsPending;
+  /// The same for loads whose destination is LDS.
+  std::deque<std::pair<uint32_t, uint32_t>> ldsLoads;
+  bool barrierSignalled = false;
+  uint64_t barrierPhase = 0;
+
+  /// The clock of the last of its accesses to LDS that it has waited for: what a barrier hands on.
+  uint32_t knownClock() const {
+    uint32_t known = clocks.seen[index];
+    for (const auto *pending : {&ldsPending, &ldsLoads}) {
+      known = pending->empty() ? known : std::min(known, pending->front().second - 1);
+    }
+    return known;
+  }
+
+  uint32_t *row(unsigned reg) { return v + size_t(reg) * rowLanes; }
+  uint64_t exec() const { return (s[sreg::Exec] | (uint64_t(s[sreg::Exec + 1]) << 32)) & laneMask; }
+  void setExec(uint64_t mask) {
+    s[sreg::Exec] = uint32_t(mask & laneMask);
+    s[sreg::Exec + 1] = uint32_t((mask & laneMask) >> 32);
+  }
+  uint64_t pair(unsigned reg) const { return s[reg] | (uint64_t(s[reg + 1]) << 32); }
+  void setPair(unsigned reg, uint64_t value) {
+    if (reg != sreg::Null) {
+      s[reg] = uint32_t(value);
+      s[reg + 1] = uint32_t(value >> 32);
+    }
+  }
+  /// A mask of the wave's lanes in scalar registers.
+  uint64_t mask(unsigned reg) const { return lanes == 64 ? pair(reg) : s[reg]; }
+  void setMask(unsigned reg, uint64_t value) {
+    if (lanes == 64) {
+      setPair(reg, value);
+    } else if (reg != sreg::Null) {
+      s[reg] = uint32_t(value);
+    }
+  }
+};
+
+struct Workgroup {
+  const Launch *launch = nullptr;
+  uint32_t x = 0, y = 0, z = 0;
+  uint64_t id = 0;
+  uint32_t threads = 0;
+  SharedMemory lds;
+  std::vector<std::unique_ptr<Wave>> waves;
+  // The barrier of the work-group.
+  uint32_t arrived = 0;
+  uint64_t phase = 0;
+  Clocks arriving, completed;
+  uint32_t running = 0;
+};
+
+/// What a thread that runs work-groups keeps for itself.
+struct Worker {
+  const Launch *launch = nullptr;
+  std::vector<InstCounters> counters;
+  std::set<std::string> warnings;
+  const Allocation *lastAllocation[2] = {nullptr, nullptr};
+  std::mt19937_64 random;
+  uint64_t executed = 0;
+};
+
+struct Launch {
+  const Program *program = nullptr;
+  const LaunchConfig *config = nullptr;
+  const LaunchOptions *options = nullptr;
+  GlobalMemory *memory = nullptr;
+  uint64_t kernarg = 0, dispatchPacket = 0, privateBase = 0;
+  uint32_t ldsBytes = 0;
+};
+
+template <typename F> inline void eachLane(uint64_t active, F f) {
+  for (uint64_t rest = active; rest != 0; rest &= rest - 1) {
+    f(unsigned(std::countr_zero(rest)));
+  }
+}
+
+inline InstCounters &countersOf(Wave &wave, const Inst &inst) { return wave.worker->counters[inst.index]; }
+inline const Program &programOf(const Wave &wave) { return *wave.worker->launch->program; }
+
+/// The value of a scalar source.
+inline uint32_t scalar32(const Wave &wave, const Source &source) {
+  return source.kind == Source::Kind::Constant ? uint32_t(source.value) : wave.s[source.reg];
+}
+inline uint64_t scalar64(const Wave &wave, const Source &source) {
+  return source.kind == Source::Kind::Constant ? source.value : source.reg == sreg::Null ? 0 : wave.pair(source.reg);
+}
+inline void setScalar(Wave &wave, unsigned reg, uint32_t value) {
+  if (reg != sreg::Null && !(reg == sreg::Exec + 1 && wave.lanes == 32)) {
+    wave.s[reg] = value;
+  }
+}
+
+/// Rows of a source, its modifiers applied; `scratch` has room for 4 rows.
+const uint32_t *fetch(Wave &wave, const Inst &inst, const Source &source, uint32_t *scratch);
+
+void checkLaunch(const Program &program, const LaunchConfig &config);
+
+/// Runs a kernel to its end. Throws Fault with the place of the error.
+LaunchResult runKernel(const Program &program, const LaunchConfig &config, GlobalMemory &memory,
+                       const LaunchOptions &options);
+
+/// "file.hsaco:kernel+0x40: `text`" of an instruction.
+std::string describe(const Program &program, const Inst &inst);
+std::string describe(const Program &program, uint32_t index);
+
+/// Arrives at the barrier of the work-group; ends the wait where all have.
+void arriveAtBarrier(Wave &wave);
+void waveEnded(Wave &wave);
+
+} // namespace kvc::sim::amdgcn
+
+#endif // KVCSIM_AMDGCN_MACHINE_H

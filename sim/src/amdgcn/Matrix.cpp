@@ -1,0 +1,395 @@
+//===- Matrix.cpp - MFMA and WMMA -----------------------------------------===//
+//
+// Products are summed in f32 (or 32-bit integers) in the order of k, with fused multiply-adds. Layouts: AMD's matrix
+// instruction calculator.
+//
+//===----------------------------------------------------------------------===//
+#include "amdgcn/Matrix.h"
+
+#include "amdgcn/Decoder.h"
+#include "common/Floats.h"
+
+#include <charconv>
+#include <deque>
+
+using namespace kvc::sim;
+using namespace kvc::sim::amdgcn;
+using Kind = TextOperand::Kind;
+
+namespace {
+
+unsigned bitsOf(Element e) {
+  switch (e) {
+  case Element::F32:
+  case Element::I32:
+    return 32;
+  case Element::F16:
+  case Element::BF16:
+    return 16;
+  case Element::I4:
+  case Element::U4:
+    return 4;
+  default:
+    return 8;
+  }
+}
+bool isInteger(Element e) { return e >= Element::I8; }
+
+/// The bits of element `v` of a lane.
+uint32_t elementAt(const uint32_t *rows, unsigned lane, unsigned v, unsigned bits) {
+  const unsigned perRow = 32 / bits;
+  const uint32_t word = rows[size_t(v / perRow) * rowLanes + lane];
+  return bits == 32 ? word : word >> (bits * (v % perRow)) & ((1u << bits) - 1);
+}
+
+float floatOf(Element e, uint32_t bits, const Chip &chip) {
+  switch (e) {
+  case Element::F16:
+    // CDNA2 takes zero for denormals.
+    return chip.family == Family::Cdna2 && (bits & 0x7c00) == 0 ? f16ToFloat(uint16_t(bits & 0x8000))
+                                                                : f16ToFloat(uint16_t(bits));
+  case Element::BF16:
+    return chip.family == Family::Cdna2 && (bits & 0x7f80) == 0 ? bf16ToFloat(uint16_t(bits & 0x8000))
+                                                                : bf16ToFloat(uint16_t(bits));
+  case Element::Fp8:
+    return float(decodeFloat8(chip.fnuz() ? Float8::E4M3Fnuz : Float8::E4M3, uint8_t(bits)));
+  case Element::Bf8:
+    return float(decodeFloat8(chip.fnuz() ? Float8::E5M2Fnuz : Float8::E5M2, uint8_t(bits)));
+  default:
+    return std::bit_cast<float>(bits);
+  }
+}
+
+int32_t integerOfElement(Element e, uint32_t bits) {
+  switch (e) {
+  case Element::I8:
+    return int8_t(bits);
+  case Element::I4:
+    return int32_t(bits << 28) >> 28;
+  default:
+    return int32_t(bits);
+  }
+}
+
+struct Place {
+  unsigned block, row, column;
+};
+
+/// Where element `v` of a lane of A (or, with row for column, of B) lies: its row and its k.
+Place placeOfInput(const MatrixShape &s, const Chip &chip, unsigned lane, unsigned v) {
+  if (s.wmma) {
+    if (chip.family == Family::Rdna3) {
+      return {0, lane % 16, v};
+    }
+    // gfx12, 16 bits: lanes 0 to 15 and 16 to 31 take turns of four.
+    const unsigned half = lane / 16 % 2;
+    return {0, lane % 16, bitsOf(s.a) == 16 ? 8 * (v / 4) + 4 * half + v % 4 : s.perLane * half + v};
+  }
+  const unsigned group = lane / s.m;
+  return s.blocks > 1 ? Place{group, lane % s.m, v} : Place{0, lane % s.m, s.perLane * group + v};
+}
+
+/// Where register `v` of a lane of D lies.
+Place placeOfResult(const MatrixShape &s, const Chip &chip, unsigned lanes, unsigned lane, unsigned v) {
+  if (s.wmma) {
+    if (chip.family == Family::Rdna3) {
+      return {0, lanes == 64 ? 4 * v + lane / 16 : 2 * v + lane / 16, lane % 16};
+    }
+    return {0, lanes == 64 ? v + 4 * (lane / 16) : v + 8 * (lane / 16), lane % 16};
+  }
+  if (s.m == 4) {
+    return {lane / 4, v, lane % 4};
+  }
+  const unsigned each = s.m == 16 ? 4 : 16, group = lane / s.m, inner = v % each;
+  const unsigned row = s.m == 16 ? 4 * group + inner : 8 * (inner / 4) + 4 * group + inner % 4;
+  return {v / each, row, lane % s.m};
+}
+
+/// Gfx11 wants the rows of A and B in both halves of the wave.
+void checkReplicated(const Wave &wave, const uint32_t *rows, unsigned count, const char *what) {
+  for (unsigned r = 0; r < count; ++r) {
+    for (unsigned lane = 16; lane < wave.lanes; ++lane) {
+      if (rows[size_t(r) * rowLanes + lane] != rows[size_t(r) * rowLanes + lane % 16]) {
+        fail(FaultKind::Race,
+             "expects lanes 16 and above to repeat lanes 0 to 15 of {} in a matrix product, but lane {} "
+             "does not",
+             what, lane);
+      }
+    }
+  }
+}
+
+template <typename T> struct Operands {
+  std::vector<T> a, b, acc;
+};
+
+template <typename T, typename Decode> void gather(Wave &wave, const Inst &inst, Operands<T> &to, Decode decode) {
+  const MatrixShape &s = *inst.shape;
+  const Chip &chip = *programOf(wave).chip;
+  const uint32_t *a = wave.row(inst.s[0].reg), *b = wave.row(inst.s[1].reg);
+  // In a gfx11 wave the upper lanes hold the same again.
+  const unsigned lanes = s.wmma && chip.family == Family::Rdna3 ? 16 : wave.lanes;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    for (unsigned v = 0; v < s.perLane; ++v) {
+      const Place p = placeOfInput(s, chip, lane, v);
+      to.a[(size_t(p.block) * s.m + p.row) * s.k + p.column] = decode(s.a, elementAt(a, lane, v, bitsOf(s.a)));
+      to.b[(size_t(p.block) * s.k + p.column) * s.n + p.row] = decode(s.b, elementAt(b, lane, v, bitsOf(s.b)));
+    }
+  }
+}
+
+void execMatrix(Wave &wave, const Inst &inst) {
+  const MatrixShape &s = *inst.shape;
+  const Chip &chip = *programOf(wave).chip;
+  if (!chip.cdna() && wave.exec() != wave.laneMask) {
+    fail(FaultKind::Race, "expects all lanes of the wave in a matrix product, but got {:#x}", wave.exec());
+  }
+  if (s.wmma && chip.family == Family::Rdna3) {
+    checkReplicated(wave, wave.row(inst.s[0].reg), inst.s[0].dwords, "A");
+    checkReplicated(wave, wave.row(inst.s[1].reg), inst.s[1].dwords, "B");
+  }
+  const Source &c = inst.s[2];
+  auto oldAt = [&](unsigned lane, unsigned v) {
+    return c.kind == Source::Kind::Constant ? uint32_t(c.value) : wave.row(c.reg + v)[lane];
+  };
+  const unsigned results = s.results;
+  const bool narrow = s.d == Element::F16 || s.d == Element::BF16;
+  // gfx12 packs two halves into a register; gfx11 has one in each, in the half that op_sel says.
+  const bool packed = narrow && chip.family == Family::Rdna4, high = inst.operation & 1;
+  auto bitsAt = [&](unsigned lane, unsigned v) {
+    if (!narrow) {
+      return oldAt(lane, v);
+    }
+    const uint32_t word = oldAt(lane, packed ? v / 2 : v);
+    return (packed ? v % 2 != 0 : high) ? word >> 16 : word & 0xffff;
+  };
+  const size_t size = size_t(s.m) * s.n;
+  auto scatter = [&](auto bits) {
+    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+      for (unsigned v = 0; v < results; ++v) {
+        const Place p = placeOfResult(s, chip, wave.lanes, lane, v);
+        const uint32_t value = bits(p.block * size + size_t(p.row) * s.n + p.column);
+        uint32_t &to = wave.row(inst.d.first + (packed ? v / 2 : v))[lane];
+        if (!narrow) {
+          to = value;
+        } else {
+          const bool upper = packed ? v % 2 != 0 : high;
+          to = upper ? (to & 0xffff) | (value << 16) : (to & 0xffff0000) | value;
+        }
+      }
+    }
+  };
+  if (isInteger(s.a)) {
+    Operands<int32_t> x;
+    x.a.resize(size_t(s.blocks) * s.m * s.k);
+    x.b.resize(size_t(s.blocks) * s.k * s.n);
+    x.acc.resize(s.blocks * size);
+    gather(wave, inst, x, [](Element e, uint32_t bits) { return integerOfElement(e, bits); });
+    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+      for (unsigned v = 0; v < results; ++v) {
+        const Place p = placeOfResult(s, chip, wave.lanes, lane, v);
+        x.acc[p.block * size + size_t(p.row) * s.n + p.column] = int32_t(oldAt(lane, v));
+      }
+    }
+    for (unsigned block = 0; block < s.blocks; ++block) {
+      matrixLoops().integers(x.acc.data() + block * size, x.a.data() + size_t(block) * s.m * s.k,
+                             x.b.data() + size_t(block) * s.k * s.n, s.m, s.n, s.k);
+    }
+    scatter([&](size_t i) { return uint32_t(x.acc[i]); });
+    return;
+  }
+  Operands<float> x;
+  x.a.resize(size_t(s.blocks) * s.m * s.k);
+  x.b.resize(size_t(s.blocks) * s.k * s.n);
+  x.acc.resize(s.blocks * size);
+  gather(wave, inst, x, [&](Element e, uint32_t bits) { return floatOf(e, bits, chip); });
+  for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+    for (unsigned v = 0; v < results; ++v) {
+      const Place p = placeOfResult(s, chip, wave.lanes, lane, v);
+      x.acc[p.block * size + size_t(p.row) * s.n + p.column] =
+          narrow
+              ? (s.d == Element::F16 ? f16ToFloat(uint16_t(bitsAt(lane, v))) : bf16ToFloat(uint16_t(bitsAt(lane, v))))
+              : std::bit_cast<float>(bitsAt(lane, v));
+    }
+  }
+  for (unsigned block = 0; block < s.blocks; ++block) {
+    matrixLoops().floats(x.acc.data() + block * size, x.a.data() + size_t(block) * s.m * s.k,
+                         x.b.data() + size_t(block) * s.k * s.n, s.m, s.n, s.k);
+  }
+  scatter([&](size_t i) {
+    return narrow ? uint32_t(s.d == Element::F16 ? floatToF16(x.acc[i]) : floatToBf16(x.acc[i]))
+                  : std::bit_cast<uint32_t>(x.acc[i]);
+  });
+}
+
+// Decoding ------------------------------------------------------------------------------------------------------------
+
+bool elementOf(std::string_view name, Element &to) {
+  static constexpr std::pair<std::string_view, Element> names[] = {
+      {"f16", Element::F16}, {"bf16", Element::BF16}, {"f32", Element::F32},
+      {"fp8", Element::Fp8}, {"bf8", Element::Bf8},   {"i8", Element::I8},
+      {"iu8", Element::U8},  {"iu4", Element::U4},    {"i32", Element::I32}};
+  for (const auto &[text, element] : names) {
+    if (text == name) {
+      to = element;
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Reads "16x16x16", with what is behind it.
+bool readSizes(std::string_view &text, MatrixShape &shape) {
+  unsigned *const sizes[] = {&shape.m, &shape.n, &shape.k};
+  for (unsigned i = 0; i < 3; ++i) {
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), *sizes[i]);
+    if (result.ec != std::errc()) {
+      return false;
+    }
+    text.remove_prefix(size_t(result.ptr - text.data()));
+    if (i < 2) {
+      if (!text.starts_with('x')) {
+        return false;
+      }
+      text.remove_prefix(1);
+    }
+  }
+  return true;
+}
+
+/// Multiply-adds of a pass.
+unsigned rateOf(const Chip &chip, const MatrixShape &s) {
+  const bool old = chip.family == Family::Cdna2 || s.blocks > 1;
+  switch (s.a) {
+  case Element::F32:
+    return 128;
+  case Element::F16:
+  case Element::BF16:
+    return old ? (s.perLane == 2 ? 256 : 512) : s.perLane == 8 ? 2048 : 1024;
+  default:
+    return old ? 512 : s.perLane == 16 ? 4096 : 2048;
+  }
+}
+
+/// Shapes live as long as the program that uses them: there are few.
+const MatrixShape *keep(const MatrixShape &shape) {
+  static std::mutex mutex;
+  static std::deque<MatrixShape> shapes;
+  std::lock_guard lock(mutex);
+  shapes.push_back(shape);
+  return &shapes.back();
+}
+
+} // namespace
+
+bool kvc::sim::amdgcn::decodeMatrix(Decoder &decoder) {
+  std::string_view rest = decoder.text.name;
+  MatrixShape shape;
+  shape.wmma = rest.starts_with("v_wmma_");
+  if (!shape.wmma && !rest.starts_with("v_mfma_")) {
+    return false;
+  }
+  rest.remove_prefix(7);
+  const Chip &chip = *decoder.program.chip;
+  const size_t bar = rest.find('_');
+  if (!elementOf(rest.substr(0, bar), shape.d)) {
+    return false;
+  }
+  rest.remove_prefix(bar + 1);
+  if (!readSizes(rest, shape)) {
+    return false;
+  }
+  // "16x16x4_4b_f16": the number of blocks follows from the registers.
+  for (std::string_view blocks : {"_16b", "_4b", "_2b"}) {
+    if (rest.starts_with(blocks)) {
+      rest.remove_prefix(blocks.size());
+    }
+  }
+  if (rest.ends_with("_1k")) {
+    rest.remove_suffix(3);
+  }
+  if (rest.starts_with('_')) {
+    rest.remove_prefix(1);
+  }
+  const size_t second = rest.find('_');
+  if (!elementOf(rest.substr(0, second), shape.a) ||
+      !elementOf(second == std::string_view::npos ? rest : rest.substr(second + 1), shape.b)) {
+    return false;
+  }
+  Inst &inst = decoder.inst;
+  const unsigned waveSize = decoder.program.waveSize;
+  const TextOperand &d = decoder.operand(0), &a = decoder.operand(1), &b = decoder.operand(2), &c = decoder.operand(3);
+  auto vector = [&](const TextOperand &from) {
+    if (from.kind != Kind::Vector || from.neg || from.abs) {
+      decoder.unsupported("operand " + from.text);
+    }
+    Source source;
+    source.kind = Source::Kind::Vector;
+    source.reg = from.reg;
+    source.dwords = from.dwords;
+    decoder.reads(source);
+    inst.s[inst.sources++] = source;
+  };
+  vector(a);
+  vector(b);
+  shape.perLane = a.dwords * 32 / bitsOf(shape.a);
+  if (a.dwords != b.dwords || bitsOf(shape.a) != bitsOf(shape.b)) {
+    decoder.unsupported("matrices of different widths");
+  }
+  if (!shape.wmma) {
+    const unsigned held = shape.perLane * (waveSize / shape.m);
+    shape.blocks = held / shape.k;
+    if (held % shape.k != 0 || (shape.blocks != 1 && shape.blocks != waveSize / shape.m) || shape.m != shape.n ||
+        (shape.m != 4 && shape.m != 16 && shape.m != 32) || (shape.m == 4 && shape.blocks == 1)) {
+      decoder.unsupported("a matrix product of these sizes");
+    }
+    shape.passes = std::max(2u, unsigned(shape.macs() / rateOf(chip, shape)));
+    shape.isXdl = shape.a != Element::F32;
+  } else {
+    const bool fits = shape.m == 16 && shape.n == 16 && waveSize == 32 &&
+                      shape.perLane == (chip.family == Family::Rdna3 ? shape.k : shape.k / 2);
+    if (!fits) {
+      decoder.unsupported("a matrix product of these sizes in a wave of this size");
+    }
+  }
+  shape.results = shape.m * shape.n * shape.blocks / waveSize;
+  const bool packed = chip.family == Family::Rdna4 && bitsOf(shape.d) == 16;
+  const unsigned registers = packed ? shape.results / 2 : shape.results;
+  decoder.setVectorDestination(d, registers);
+  if (c.kind == Kind::Vector) {
+    vector(c);
+    if (c.dwords != registers) {
+      decoder.unsupported("operand " + c.text);
+    }
+  } else {
+    inst.s[inst.sources++] = decoder.makeSource(c, shape.d == Element::F16   ? Type::F16
+                                                   : shape.d == Element::I32 ? Type::B32
+                                                                             : Type::F32);
+  }
+  for (const char *name : {"cbsz", "abid", "blgp"}) {
+    if (decoder.number(name) != 0) {
+      decoder.unsupported(fmt::format("modifier {}", name));
+    }
+  }
+  const auto negLo = decoder.list("neg_lo"), negHi = decoder.list("neg_hi"), sel = decoder.list("op_sel");
+  auto bit = [](const std::vector<int64_t> &list, size_t i) { return i < list.size() && list[i] != 0; };
+  if (shape.a == Element::U8 || shape.a == Element::U4) {
+    // For integers neg_lo says which of A and B are signed.
+    shape.a = bit(negLo, 0) ? (shape.a == Element::U8 ? Element::I8 : Element::I4) : shape.a;
+    shape.b = bit(negLo, 1) ? (shape.b == Element::U8 ? Element::I8 : Element::I4) : shape.b;
+  } else if (bit(negLo, 0) || bit(negLo, 1) || bit(negLo, 2)) {
+    decoder.unsupported("modifier neg_lo");
+  }
+  if (bit(negHi, 0) || bit(negHi, 1) || bit(negHi, 2)) {
+    decoder.unsupported("modifier neg_hi");
+  }
+  inst.operation = bit(sel, 2);
+  if (bitsOf(shape.d) == 16) {
+    decoder.reads(inst.d);
+  }
+  inst.exec = execMatrix;
+  inst.kind = Class::Matrix;
+  inst.shape = keep(shape);
+  decoder.checkModifiers();
+  return true;
+}

@@ -1,0 +1,376 @@
+# Single AMD instructions on the simulator, compared with NumPy.
+"""Run by check.py. Each row of the tables is an instruction in assembler text. A kernel loads its sources, one value per lane, runs it and
+stores the result; all kernels of a chip are one assembly. Faults that are expected are rows, too: what a dropped wait, a
+missing wait state or an unknown instruction must say.
+"""
+from dataclasses import dataclass
+
+import numpy as np
+
+from hip import CHIPS, assemble
+
+CDNA = ("gfx90a", "gfx942", "gfx950")
+RDNA = ("gfx1100", "gfx1201")
+ALL = CDNA + RDNA
+
+F32 = [0.0, -0.0, 1.0, -1.0, 1.5, -2.5, 3.5, 0.1, -1e-3, 65504.0, 1e10, -3.4e38, 1e-40, -1e-45, np.inf, -np.inf, np.nan,
+       2**-126, 123456.789, -7.0, 0.5, 2.5, 8388609.0, -0.75]
+F16 = [0.0, -0.0, 1.0, -1.0, 1.5, -2.5, 3.5, 0.1, -1e-3, 65504.0, 6e-8, -5e-5, np.inf, -np.inf, np.nan, 2.0, 1000.0,
+       -333.25, 0.333, 2049.0]
+B32 = [0, 1, 2, 31, 32, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe, 0x12345678, 0x80008000, 0x00ff00ff, 65535, 65536,
+       0xdeadbeef, 100, 0xffff8000, 7, 0x55555555, 0xaaaaaaaa]
+
+
+def spread(values, dtype, step):
+    """64 lanes of them, in an order of its own for each operand."""
+    array = np.array(values).astype(dtype)
+    return array[(np.arange(64) * step + step // 3) % len(array)]
+
+
+@dataclass
+class Row:
+    """`text`: d, a, b, c stand for registers; types: of d and of the sources."""
+    text: str
+    types: str
+    expected: object
+    chips: tuple = ALL
+    tolerance: float = 0.0
+
+
+FORMATS = {"f32": (np.float32, F32), "f16": (np.float16, F16), "u32": (np.uint32, B32), "i32": (np.int32, B32),
+           "u16": (np.uint16, B32), "i16": (np.int16, B32), "f64": (np.float64, F32), "u64": (np.uint64, B32),
+           "i64": (np.int64, B32)}
+
+
+def f32(x):
+    return np.asarray(x, np.float32)
+
+
+def wide(x):
+    return np.asarray(x).astype(np.float64)
+
+
+def max_num(a, b):
+    return np.fmax(a, b)
+
+
+def flushed(x):
+    return np.where(np.abs(x) < np.float32(2**-126), np.copysign(np.float32(0), x), x)
+
+
+def popcount(x):
+    return np.array([bin(int(v)).count("1") for v in x], np.uint32)
+
+
+def perm(a, b, c):
+    result = []
+    for x, y, s in zip(a.tolist(), b.tolist(), c.tolist()):
+        data = [(y >> 8 * i) & 255 for i in range(4)] + [(x >> 8 * i) & 255 for i in range(4)]
+        word = 0
+        for i in range(4):
+            k = s >> (8 * i) & 255
+            byte = data[k] if k < 8 else (255 if data[2 * (k - 8) + 1] & 128 else 0) if k < 12 else 0 if k == 12 else 255
+            word |= byte << (8 * i)
+        result.append(word)
+    return np.array(result, np.uint32)
+
+
+def bfe_signed(a, b, c):
+    out = []
+    for x, s, w in zip(a.tolist(), (b & 31).tolist(), (c & 31).tolist()):
+        field = (x >> s) & ((1 << w) - 1)
+        out.append(field - (1 << w) if w and field >> (w - 1) & 1 else field)
+    return np.array(out).astype(np.int32)
+
+
+ROWS = [
+    # Floating point, modifiers of sources and results.
+    Row("v_add_f32_e32 d, a, b", "f32 f32 f32", lambda a, b: a + b),
+    Row("v_sub_f32_e32 d, a, b", "f32 f32 f32", lambda a, b: a - b),
+    Row("v_mul_f32_e32 d, a, b", "f32 f32 f32", lambda a, b: a * b),
+    Row("v_add_f32_e64 d, -a, |b|", "f32 f32 f32", lambda a, b: -a + np.abs(b)),
+    Row("v_mul_f32_e64 d, a, b clamp", "f32 f32 f32",
+        lambda a, b: np.where(np.isnan(a * b), 0, np.clip(a * b, 0, 1)).astype(np.float32) + np.float32(0)),
+    Row("v_mul_f32_e64 d, a, b mul:2", "f32 f32 f32", lambda a, b: a * b * np.float32(2)),
+    Row("v_add_f32_e64 d, a, 0.15915494", "f32 f32", lambda a: a + np.uint32(0x3e22f983).view(np.float32)),
+    Row("v_fma_f32 d, a, b, c", "f32 f32 f32 f32", lambda a, b, c: f32(wide(a) * wide(b) + wide(c)), ALL, 1e-7),
+    Row("v_max3_f32 d, a, b, c", "f32 f32 f32 f32", lambda a, b, c: max_num(max_num(a, b), c), CDNA + ("gfx1100",)),
+    Row("v_floor_f32_e32 d, a", "f32 f32", np.floor),
+    Row("v_rndne_f32_e32 d, a", "f32 f32", np.rint),
+    Row("v_rcp_f32_e32 d, a", "f32 f32", lambda a: flushed(f32(1 / wide(flushed(a))))),
+    Row("v_rsq_f32_e32 d, a", "f32 f32", lambda a: f32(1 / np.sqrt(wide(flushed(a))))),
+    Row("v_exp_f32_e32 d, a", "f32 f32", lambda a: flushed(f32(np.exp2(wide(flushed(a))))), ALL, 1e-7),
+    Row("v_log_f32_e32 d, a", "f32 f32", lambda a: f32(np.log2(wide(flushed(a)))), ALL, 1e-7),
+    Row("v_ldexp_f32 d, a, -3", "f32 f32", lambda a: np.ldexp(a, -3)),
+    Row("v_cvt_i32_f32_e32 d, a", "i32 f32",
+        lambda a: np.where(np.isnan(a), 0, np.clip(np.trunc(wide(a)), -2**31, 2**31 - 1)).astype(np.int64).astype(np.int32)),
+    Row("v_cvt_u32_f32_e32 d, a", "u32 f32",
+        lambda a: np.where(np.isnan(a), 0, np.clip(np.trunc(wide(a)), 0, 2**32 - 1)).astype(np.int64).astype(np.uint32)),
+    Row("v_cvt_f32_u32_e32 d, a", "f32 u32", lambda a: a.astype(np.float32)),
+    Row("v_cvt_f32_ubyte2_e32 d, a", "f32 u32", lambda a: (a >> 16 & 255).astype(np.float32)),
+    Row("v_cvt_f32_f16_e32 d, a", "f32 f16", lambda a: a.astype(np.float32), CDNA),
+    Row("v_cvt_f16_f32_e32 d, a", "f16 f32", lambda a: a.astype(np.float16), CDNA),
+    Row("v_add_f64 d2, a2, b2", "f64 f64 f64", lambda a, b: a + b, CDNA),
+    Row("v_fma_f64 d2, a2, -b2, 1.0", "f64 f64 f64", lambda a, b: 1.0 - a * b, CDNA, 1e-15),
+    # Halves: gfx9 clears the upper half of what it writes.
+    Row("v_add_f16_e32 d, a, b", "f16 f16 f16", lambda a, b: a + b, CDNA),
+    Row("v_fma_f16 d, a, b, c", "f16 f16 f16 f16", lambda a, b, c: (wide(a) * wide(b) + wide(c)).astype(np.float16), CDNA),
+    Row("v_pk_mul_lo_u16 d, a, b", "u32 u32 u32",
+        lambda a, b: ((a & 0xffff) * (b & 0xffff) & 0xffff) | (((a >> 16) * (b >> 16) & 0xffff) << 16)),
+    Row("v_pk_add_u16 d, a, b op_sel:[1,0] op_sel_hi:[0,1]", "u32 u32 u32",
+        lambda a, b: ((a >> 16) + b & 0xffff) | (((a & 0xffff) + (b >> 16) & 0xffff) << 16)),
+    # Integers.
+    Row("v_lshl_add_u32 d, a, b, c", "u32 u32 u32 u32", lambda a, b, c: (a << (b & 31)) + c),
+    Row("v_mul_hi_u32 d, a, b", "u32 u32 u32", lambda a, b: (a.astype(np.uint64) * b >> np.uint64(32)).astype(np.uint32)),
+    Row("v_mul_lo_u32 d, a, b", "u32 u32 u32", lambda a, b: a * b),
+    Row("v_ashrrev_i32_e32 d, a, b", "i32 u32 i32", lambda a, b: b >> (a & 31).astype(np.int32)),
+    Row("v_bfe_u32 d, a, b, c", "u32 u32 u32 u32", lambda a, b, c: (a >> (b & 31)) & ((np.uint32(1) << (c & 31)) - 1)),
+    Row("v_bfe_i32 d, a, b, c", "i32 i32 u32 u32", bfe_signed),
+    Row("v_perm_b32 d, a, b, c", "u32 u32 u32 u32", perm),
+    Row("v_bcnt_u32_b32 d, a, b", "u32 u32 u32", lambda a, b: popcount(a) + b),
+    Row("v_ffbh_u32_e32 d, a", "u32 u32",
+        lambda a: np.array([32 - int(x).bit_length() if x else 2**32 - 1 for x in a], np.uint32), CDNA),
+    Row("v_med3_i32 d, a, b, c", "i32 i32 i32 i32", lambda a, b, c: np.sort(np.stack([a, b, c]), 0)[1]),
+    Row("v_alignbit_b32 d, a, b, 9", "u32 u32 u32",
+        lambda a, b: ((a.astype(np.uint64) << np.uint64(32) | b) >> np.uint64(9)).astype(np.uint32), CDNA),
+    Row("v_sub_u32_e64 d, a, b clamp", "u32 u32 u32", lambda a, b: np.where(a < b, 0, a - b).astype(np.uint32), CDNA),
+    Row("v_add_i32 d, a, b clamp", "i32 i32 i32",
+        lambda a, b: np.clip(a.astype(np.int64) + b, -2**31, 2**31 - 1).astype(np.int32), CDNA),
+    Row("v_lshlrev_b64 d2, a, b2", "u64 u32 u64", lambda a, b: b << (a & 63).astype(np.uint64), CDNA + ("gfx1100",)),
+    Row("v_add_co_u32_e32 d, vcc, a, b\nv_addc_co_u32_e32 d, vcc, a, b, vcc", "u32 u32 u32",
+        lambda a, b: a + b + ((a.astype(np.uint64) + b) >> np.uint64(32)).astype(np.uint32), CDNA),
+    Row("v_mad_u64_u32 d2, vcc, a, b, c2", "u64 u32 u32 u64", lambda a, b, c: a.astype(np.uint64) * b + c, CDNA),
+    # Comparisons and selection.
+    Row("v_cmp_lt_f32_e32 vcc, a, b\nv_cndmask_b32_e32 d, a, b, vcc", "u32 f32 f32",
+        lambda a, b: np.where(a < b, b, a).view(np.uint32), CDNA),
+    Row("v_cmp_nlg_f32_e32 vcc, a, b\nv_cndmask_b32_e64 d, 0, 1, vcc", "u32 f32 f32",
+        lambda a, b: (~((a < b) | (a > b))).astype(np.uint32), CDNA),
+    Row("v_cmp_gt_i32_e32 vcc, a, b\nv_cndmask_b32_e64 d, 5, 6, vcc", "u32 i32 i32",
+        lambda a, b: np.where(a > b, 6, 5).astype(np.uint32), CDNA),
+    # Parts of registers.
+    Row("v_add_u32_sdwa d, a, b dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_3 src1_sel:WORD_1", "u32 u32 u32",
+        lambda a, b: (a >> 24) + (b >> 16), CDNA),
+    Row("v_mov_b32_sdwa d, sext(a) dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:BYTE_1", "u32 u32",
+        lambda a: ((a >> 8).astype(np.int8).astype(np.int32).astype(np.uint32) & 0xffff) << 16, CDNA),
+]
+
+
+@dataclass
+class Wrong:
+    """A body that must end in a fault whose text has `message`."""
+    name: str
+    body: str
+    message: str
+    chips: tuple
+
+
+LOAD = {"cdna": "global_load_dword v2, v0, s[0:1]", "rdna": "global_load_b32 v2, v0, s[0:1]"}
+WRONG = [
+    Wrong("read_before_wait", LOAD["cdna"] + "\nv_add_u32_e32 v8, v2, v2", "is the destination of", CDNA),
+    Wrong("read_before_wait", LOAD["rdna"] + "\nv_add_nc_u32_e32 v8, v2, v2", "is the destination of", RDNA),
+    Wrong("write_before_wait", LOAD["cdna"] + "\nv_mov_b32_e32 v2, 0", "is written", CDNA),
+    Wrong("wait_too_weak", LOAD["cdna"] + "\n" + LOAD["cdna"].replace("v2", "v3") +
+          "\ns_waitcnt vmcnt(1)\nv_add_u32_e32 v8, v2, v3", "before v3 is read", CDNA),
+    Wrong("scalar_before_wait", "s_load_dword s8, s[0:1], 0x0\ns_add_u32 s9, s8, 1", "before s8 is read", CDNA),
+    Wrong("scalar_out_of_order", "s_load_dword s8, s[0:1], 0x0\ns_load_dword s9, s[0:1], 0x4\ns_waitcnt lgkmcnt(1)\n"
+          "s_add_u32 s9, s8, 1", "before s8 is read", CDNA),
+    Wrong("matrix_too_early", "v_mfma_f32_4x4x1f32 v[8:11], v2, v4, v[8:11]\nv_add_f32_e32 v8, v8, v8",
+          "wait states", ("gfx90a",)),
+    Wrong("matrix_too_early", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 5\n"
+          "v_add_f32_e32 v8, v8, v8", "expects 7 wait states", ("gfx942",)),
+    Wrong("misaligned", "v_add_u32_e32 v0, 2, v0\n" + LOAD["cdna"] + "\ns_waitcnt vmcnt(0)", "multiple of 4", CDNA),
+    Wrong("out_of_bounds", "v_add_u32_e32 v0, 0x100000, v0\n" + LOAD["cdna"] + "\ns_waitcnt vmcnt(0)",
+          "bytes of global memory", CDNA),
+    Wrong("lds_not_written", "ds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)", "that was not", CDNA),
+    Wrong("lds_out_of_bounds", "v_add_u32_e32 v0, 0x10000, v0\nds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)",
+          "bytes of shared memory", CDNA),
+    Wrong("unknown", "s_ttracedata", "s_ttracedata", ALL),
+]
+# What is right where the rows above are wrong.
+RIGHT = [
+    Wrong("in_order", LOAD["cdna"] + "\n" + LOAD["cdna"].replace("v2", "v3") +
+          "\ns_waitcnt vmcnt(1)\nv_add_u32_e32 v8, v2, v2\ns_waitcnt vmcnt(0)\nv_add_u32_e32 v8, v3, v2", "", CDNA),
+    Wrong("matrix_late_enough", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 6\n"
+          "v_add_f32_e32 v8, v8, v8", "", ("gfx942",)),
+    Wrong("matrix_sum_goes_on", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\n"
+          "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 7\nv_mov_b32_e32 v8, v9", "", ("gfx942",)),
+]
+
+SYNTAX = {
+    "gfx9": {"args": "s_load_dwordx4 s[0:3], s[0:1], 0x0", "wait_args": "s_waitcnt lgkmcnt(0)", "wait": "s_waitcnt vmcnt(0)",
+             "load": "global_load_dwordx2", "store": "global_store_dwordx2"},
+    "gfx11": {"args": "s_load_b128 s[0:3], s[0:1], 0x0", "wait_args": "s_waitcnt lgkmcnt(0)", "wait": "s_waitcnt vmcnt(0)",
+              "load": "global_load_b64", "store": "global_store_b64"},
+    "gfx12": {"args": "s_load_b128 s[0:3], s[0:1], 0x0", "wait_args": "s_wait_kmcnt 0x0", "wait": "s_wait_loadcnt 0x0",
+              "load": "global_load_b64", "store": "global_store_b64"},
+}
+
+
+def registers(text):
+    """d, a, b, c (d2, ... for two registers) as registers."""
+    places = {"d": 8, "a": 2, "b": 4, "c": 6}
+    out = []
+    for line in text.split("\n"):
+        name, _, rest = line.partition(" ")
+        for letter, first in places.items():
+            for suffix, register in (("2", f"v[{first}:{first + 1}]"), ("", f"v{first}")):
+                word = letter + suffix
+                parts = []
+                for operand in rest.split(","):
+                    stripped = operand.strip()
+                    head = stripped.split(" ")[0]
+                    if head in (word, "-" + word, f"|{word}|", f"-|{word}|", f"sext({word})"):
+                        operand = operand.replace(word, register, 1)
+                    parts.append(operand)
+                rest = ",".join(parts)
+        out.append(f"{name} {rest}")
+    return "\n  ".join(out)
+
+
+def kernel(name, body, chip):
+    s = SYNTAX["gfx9" if chip in CDNA else chip[:5]]
+    wave32 = CHIPS[chip] == 32
+    return f"""
+.globl {name}
+.p2align 8
+.type {name},@function
+{name}:
+  {s['args']}
+  v_lshlrev_b32_e32 v0, 3, v0
+  {s['wait_args']}
+  {s['load']} v[2:3], v0, s[0:1]
+  {s['load']} v[4:5], v0, s[0:1] offset:512
+  {s['load']} v[6:7], v0, s[0:1] offset:1024
+  {s['load']} v[8:9], v0, s[0:1] offset:1536
+  {s['load']} v[10:11], v0, s[0:1] offset:1536
+  {s['wait']}
+  {body}
+  s_nop 15
+  {s['store']} v0, v[8:9], s[2:3]
+  s_endpgm
+.Lend_{name}:
+.size {name}, .Lend_{name}-{name}
+.rodata
+.p2align 6
+.amdhsa_kernel {name}
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_kernarg_size 16
+  .amdhsa_group_segment_fixed_size 1024
+  .amdhsa_next_free_vgpr 32
+  .amdhsa_next_free_sgpr 32
+  {'.amdhsa_accum_offset 32' if chip in CDNA else '.amdhsa_wavefront_size32 1'}
+.end_amdhsa_kernel
+.text
+""", f"""
+  - .name: {name}
+    .symbol: {name}.kd
+    .kernarg_segment_size: 16
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: 1024
+    .private_segment_fixed_size: 0
+    .wavefront_size: {32 if wave32 else 64}
+    .sgpr_count: 32
+    .vgpr_count: 32
+    .max_flat_workgroup_size: 64
+    .args:
+      - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
+      - {{.offset: 8, .size: 8, .value_kind: global_buffer, .address_space: global}}
+"""
+
+
+def module_of(bodies, chip):
+    pieces = [kernel(name, body, chip) for name, body in bodies.items()]
+    return (f'.amdgcn_target "amdgcn-amd-amdhsa--{chip}"\n.amdhsa_code_object_version 6\n.text\n' +
+            "".join(code for code, _ in pieces) +
+            ".amdgpu_metadata\namdhsa.version: [1, 2]\namdhsa.target: amdgcn-amd-amdhsa--" + chip +
+            "\namdhsa.kernels:" + "".join(data for _, data in pieces) + ".end_amdgpu_metadata\n")
+
+
+def lanes(values):
+    """One value per lane as two words."""
+    out = np.zeros((64, 2), np.uint32)
+    raw = np.ascontiguousarray(values)
+    if raw.dtype.itemsize == 8:
+        out[:] = raw.view(np.uint32).reshape(64, 2)
+    else:
+        out[:, 0] = raw.view({2: np.uint16, 4: np.uint32}[raw.dtype.itemsize])
+    return out
+
+
+def check_row(runtime, module, name, row, wave):
+    destination, *sources = row.types.split()
+    values = [spread(FORMATS[t][1], FORMATS[t][0], step) for t, step in zip(sources, (1, 7, 5))]
+    blocks = [lanes(v) for v in values]
+    while len(blocks) < 3:
+        blocks.append(np.zeros((64, 2), np.uint32))
+    blocks.append(np.full((64, 2), 0x5a5a5a5a, np.uint32))
+    out = launch(runtime, module, name, np.stack(blocks), wave)
+    dtype = np.dtype(FORMATS[destination][0])
+    with np.errstate(all="ignore"):
+        want = np.asarray(row.expected(*values)).astype(dtype)[:wave]
+    words = out[:wave]
+    if dtype.itemsize == 8:
+        got = np.ascontiguousarray(words).view(dtype).reshape(-1)
+    else:
+        got = words[:, 0].astype(np.uint16).view(dtype) if dtype.itemsize == 2 else words[:, 0].view(dtype)
+        if dtype.itemsize == 2 and (words[:, 0] >> 16 != 0).any():
+            raise AssertionError("expects a cleared upper half")
+    if dtype.kind == "f":
+        bad = ~((got == want) & (np.signbit(got) == np.signbit(want)) | np.isnan(got) & np.isnan(want))
+        if row.tolerance:
+            bad &= ~(np.abs(wide(got) - wide(want)) <= row.tolerance * np.abs(wide(want)))
+    else:
+        bad = got != want
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise AssertionError(f"lane {i}: expects {want[i]!r} of {[v[i] for v in values]}, but got {got[i]!r}")
+
+
+def launch(runtime, module, name, inputs, wave):
+    function = runtime.function(module, name)
+    pointers = [runtime.upload(np.ascontiguousarray(inputs)), runtime.upload(np.zeros((64, 2), np.uint32))]
+    runtime.launch(function, (1,), (wave,), pointers)
+    return runtime.download(pointers[1], np.zeros((64, 2), np.uint32))
+
+
+def run(runtime, chip, folder):
+    """All rows of a chip: how many passed and failed."""
+    passed = failed = 0
+    rows = {f"row{i}": row for i, row in enumerate(ROWS) if chip in row.chips}
+    wrong = {f"wrong_{w.name}": w for w in WRONG if chip in w.chips}
+    right = {f"right_{w.name}": w for w in RIGHT if chip in w.chips}
+    bodies = {name: registers(row.text) for name, row in rows.items()}
+    bodies.update({name: w.body.replace("\n", "\n  ") for name, w in {**wrong, **right}.items()})
+    path = assemble(module_of(bodies, chip), chip, folder, "vectors")
+    inputs = np.zeros((4, 64, 2), np.uint32)
+
+    def fresh():
+        runtime.reset()
+        return runtime.load(path)
+    runtime.use(chip)
+    module = fresh()
+    for name in bodies:
+        try:
+            if name in rows:
+                check_row(runtime, module, name, rows[name], CHIPS[chip])
+            elif name in right:
+                launch(runtime, module, name, inputs, CHIPS[chip])
+            else:
+                expect_fault(runtime, module, name, wrong[name].message, inputs, CHIPS[chip])
+                module = fresh()
+            passed += 1
+        except (AssertionError, RuntimeError) as error:
+            print(f"FAIL {chip} {rows[name].text if name in rows else name!r}: {error}")
+            failed += 1
+            module = fresh()
+    return passed, failed
+
+
+def expect_fault(runtime, module, name, message, inputs, wave):
+    try:
+        launch(runtime, module, name, inputs, wave)
+    except RuntimeError as error:
+        if message not in str(error):
+            raise AssertionError(f"expects a fault with `{message}`, but got: {error}") from error
+    else:
+        raise AssertionError(f"expects a fault with `{message}`, but got none")
