@@ -441,7 +441,7 @@ static int64_t swizzleOf(const std::string &text) {
     }
     return masks(a, o, x);
   }
-  if (size < 2 || size > 32) {
+  if (size < 1 || size > 32) {
     return -1;
   }
   return parts[0] == "BROADCAST" ? masks(32 - size, number(2), 0)

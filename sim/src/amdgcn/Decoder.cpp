@@ -143,16 +143,6 @@ Source Decoder::makeSource(const TextOperand &from, Type type) {
   case Kind::Word:
     break;
   }
-  static constexpr std::pair<std::string_view, uint64_t> apertures[] = {{"src_shared_base", ldsAperture},
-                                                                        {"src_private_base", privateAperture}};
-  for (const auto &[name, value] : apertures) {
-    if (from.text == name) {
-      TextOperand constant;
-      constant.kind = Kind::Integer;
-      constant.integer = int64_t(value);
-      return makeSource(constant, type);
-    }
-  }
   unsupported("operand " + from.text);
 }
 
@@ -551,6 +541,29 @@ std::string kvc::sim::amdgcn::describe(const Program &program, const Inst &inst)
   return describe(program, inst.index);
 }
 
+static uint8_t hazardsOf(const Inst &inst, const TextInst &text) {
+  uint8_t flags = 0;
+  if (text.name.starts_with("v_") && inst.kind != Class::Matrix && inst.kind != Class::Wait) {
+    flags |= IsVector;
+  }
+  if (inst.kind == Class::Transcendental) {
+    flags |= IsTranscendental;
+  }
+  if (inst.permutation) {
+    flags |= ReadsByDpp;
+  }
+  if (inst.kind == Class::Load || inst.kind == Class::Store || inst.kind == Class::Atomic) {
+    flags |= ReadsScalarAddress;
+  }
+  if (inst.row && (inst.row->flags & MaskInVcc)) {
+    flags |= ReadsVccScale;
+  }
+  if (text.name == "v_readlane_b32" || text.name == "v_writelane_b32") {
+    flags |= ReadsLaneNumber;
+  }
+  return flags;
+}
+
 /// Decodes again to tell what is wrong: only what runs has to be known.
 static void execUnknown(Wave &wave, const Inst &inst) {
   Program copy;
@@ -588,6 +601,7 @@ std::unique_ptr<Program> kvc::sim::amdgcn::decodeKernel(const CodeObject &object
       inst.exec = execUnknown;
       continue;
     }
+    inst.hazards = hazardsOf(inst, program->source[i]);
     // Sums of floats and values that come back depend on the order.
     const auto op = static_cast<AtomicOp>(inst.operation);
     const bool global = inst.kind == Class::Atomic;

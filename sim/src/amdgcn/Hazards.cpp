@@ -13,7 +13,7 @@ using namespace kvc::sim::amdgcn;
 static constexpr uint64_t longest = 20;
 
 static bool overlap(const RegisterRange &a, const RegisterRange &b) {
-  return a.vector && b.vector && a.first < b.first + b.count && b.first < a.first + a.count;
+  return a.vector == b.vector && a.first < b.first + b.count && b.first < a.first + a.count;
 }
 static bool same(const RegisterRange &a, const RegisterRange &b) {
   return a.vector == b.vector && a.first == b.first && a.count == b.count;
@@ -66,12 +66,69 @@ void Hazards::check(const Program &program, const Inst &inst, const Result &resu
   }
 }
 
+static bool writesExec(const Inst &inst) {
+  return (inst.row && (inst.row->flags & WritesExec)) || (inst.maskOut == sreg::Exec);
+}
+
+void Hazards::checkRecent(const Program &program, const Inst &inst) const {
+  const bool cdna3 = program.chip->family != Family::Cdna2;
+  for (const Recent &before : recent) {
+    if (!before.inst || !(before.inst->hazards & IsVector)) {
+      continue;
+    }
+    const Inst &writer = *before.inst;
+    const uint64_t passed = states - before.state - 1;
+    auto demand = [&](unsigned needed, const char *what) {
+      if (passed < needed) {
+        fail(FaultKind::Race, "expects {} wait states between {} and {}, but got {}", needed, describe(program, writer),
+             what, passed);
+      }
+    };
+    auto isWritten = [&](const RegisterRange &range) {
+      return std::any_of(writer.writes.begin(), writer.writes.end(),
+                         [&](const RegisterRange &written) { return overlap(range, written); });
+    };
+    if (inst.hazards & ReadsByDpp) {
+      if (inst.s[0].kind == Source::Kind::Vector && isWritten({inst.s[0].reg, inst.s[0].dwords, true})) {
+        demand(2, "a permutation of its result");
+      }
+      if (writesExec(writer)) {
+        demand(5, "a permutation under the lanes that it chose");
+      }
+    }
+    const bool scalars = inst.hazards & (ReadsScalarAddress | ReadsVccScale | ReadsLaneNumber);
+    for (const RegisterRange &range : inst.reads) {
+      if (scalars && !range.vector && isWritten(range)) {
+        if (inst.hazards & ReadsScalarAddress) {
+          demand(5, "a memory access by its scalar result");
+        } else if (inst.hazards & ReadsLaneNumber) {
+          demand(4, "the choice of a lane by its result");
+        } else if (range.first == sreg::Vcc) {
+          demand(4, "v_div_fmas, which reads VCC");
+        }
+      }
+      if (cdna3 && (writer.hazards & IsTranscendental) && (inst.hazards & IsVector) &&
+          !(inst.hazards & IsTranscendental) && range.vector && isWritten(range)) {
+        demand(1, "the use of a transcendental's result");
+      }
+    }
+  }
+}
+
 void Hazards::step(const Program &program, const Inst &inst) {
   if (!results.empty()) {
     std::erase_if(results, [&](const Result &r) { return states - r.state > longest; });
     for (const Result &result : results) {
       check(program, inst, result);
     }
+  }
+  constexpr uint8_t readers = IsVector | ReadsByDpp | ReadsScalarAddress | ReadsVccScale | ReadsLaneNumber;
+  if (inst.hazards & readers) {
+    checkRecent(program, inst);
+  }
+  if (inst.hazards & IsVector) {
+    recent[next] = {&inst, states};
+    next = (next + 1) % recent.size();
   }
   if (inst.kind == Class::Matrix) {
     const RegisterRange c = inst.reads.size() > 2 ? inst.reads[2] : RegisterRange{};

@@ -340,7 +340,7 @@ private:
         counters.lanes += unsigned(std::popcount(exec));
         ++wave.executed;
         wave.pc = wave.next;
-        if (wave.pc >= size) {
+        if (wave.pc >= size && !wave.done) {
           fail(FaultKind::Trap, "expects s_endpgm before the end of the code");
         }
       }

@@ -39,14 +39,6 @@ void countBanks(Wave &wave, InstCounters &counters, const uint32_t *addresses, u
   }
 }
 
-void checkAligned(uint32_t address, uint32_t bytes, unsigned lane) {
-  const uint32_t align = std::min(bytes, 4u);
-  if (address & (align - 1)) {
-    fail(FaultKind::Misaligned, "expects an LDS address that is a multiple of {}, but got {:#x} (lane {})", align,
-         address, lane);
-  }
-}
-
 /// A new point of the wave's queue of LDS operations.
 void tick(Wave &wave) { ++wave.clocks.seen[wave.index]; }
 
@@ -60,7 +52,6 @@ void start(Wave &wave, const Inst &inst) {
 
 void readInto(Wave &wave, const Inst &inst, uint32_t address, unsigned lane, unsigned reg) {
   const Accessor by{wave.index, lane, &wave.clocks, false, false};
-  checkAligned(address, inst.bytes, lane);
   const uint8_t *from = wave.group->lds.read(address, inst.bytes, by);
   uint32_t *to = wave.row(reg) + lane;
   if (inst.bytes >= 4) {
@@ -90,7 +81,6 @@ void writeFrom(Wave &wave, const Inst &inst, uint32_t address, unsigned lane, co
     value[0] >>= 16;
   }
   const Accessor by{wave.index, lane, &wave.clocks, false, false};
-  checkAligned(address, inst.bytes, lane);
   wave.group->lds.write(address, inst.bytes, value, by);
 }
 
@@ -101,7 +91,10 @@ uint64_t valueOf(const uint32_t *rows, unsigned lane, unsigned bytes) {
 void atomicOf(Wave &wave, const Inst &inst, uint32_t address, unsigned lane, const uint32_t *first,
               const uint32_t *second) {
   const Accessor by{wave.index, lane, &wave.clocks, false, true};
-  checkAligned(address, inst.bytes, lane);
+  if (address & (inst.bytes - 1)) {
+    fail(FaultKind::Misaligned, "expects an LDS address that is a multiple of {}, but got {:#x} (lane {})", inst.bytes,
+         address, lane);
+  }
   wave.group->lds.atomic(address, inst.bytes, by);
   uint8_t *at = wave.group->lds.data() + address;
   uint64_t old = 0;

@@ -27,10 +27,6 @@ struct Workgroup;
 struct Worker;
 struct Launch;
 
-/// Upper halves of flat addresses of LDS and private memory, of our own choice.
-inline constexpr uint64_t ldsAperture = uint64_t(0x00010000) << 32;
-inline constexpr uint64_t privateAperture = uint64_t(0x00020000) << 32;
-
 struct Wave {
   /// 512 rows.
   uint32_t *v = nullptr;

@@ -24,11 +24,16 @@ Counter kvc::sim::amdgcn::counterOf(const Chip &chip, Class kind) {
 
 namespace {
 
-void checkAligned(uint64_t address, uint32_t size, unsigned lane) {
-  const uint32_t align = size >= 4 ? 4 : size;
+/// Loads and stores may be at any address (the mode that HSA sets); atomics and scalar loads may not.
+void checkAligned(uint64_t address, uint32_t align, unsigned lane) {
   if (address & (align - 1)) {
     fail(FaultKind::Misaligned, "expects an address that is a multiple of {}, but got {:#x} (lane {})", align, address,
          lane);
+  }
+}
+void checkAtomicAligned(const Inst &inst, uint64_t address, unsigned lane) {
+  if (inst.flags & IsAtomic) {
+    checkAligned(address, inst.bytes, lane);
   }
 }
 
@@ -199,7 +204,7 @@ void access(Wave &wave, const Inst &inst, uint8_t *at, const uint32_t *data, uns
 void flatLds(Wave &wave, const Inst &inst, uint32_t address, const uint32_t *data, unsigned lane) {
   SharedMemory &lds = wave.group->lds;
   const Accessor by{wave.index, lane, &wave.clocks, false, (inst.flags & IsAtomic) != 0};
-  checkAligned(address, inst.bytes, lane);
+  checkAtomicAligned(inst, address, lane);
   if (inst.flags & IsAtomic) {
     lds.atomic(address, inst.bytes, by);
     writeOld(wave, inst, lane, atomicAt(lds.data() + address, inst, data, lane));
@@ -212,15 +217,14 @@ void flatLds(Wave &wave, const Inst &inst, uint32_t address, const uint32_t *dat
   }
 }
 
-/// Numbers the operation and marks its registers.
-void start(Wave &wave, const Inst &inst) {
+/// Numbers the operation and marks its registers: what a flat access read from LDS comes with the counter of LDS.
+void start(Wave &wave, const Inst &inst, bool touchedLds = false) {
   const Chip &chip = *programOf(wave).chip;
   const bool store = (inst.flags & IsStore) || ((inst.flags & IsAtomic) && !(inst.flags & ReturnsOld));
   const Counter counter = store ? counterOf(chip, Class::Store) : Counter::Load;
-  const bool flat = inst.flags & IsFlat;
-  const uint32_t number = wave.waits.issue(counter, flat);
-  const uint32_t second = flat ? wave.waits.issue(Counter::Lds, true) : number;
-  if (flat) {
+  const uint32_t number = wave.waits.issue(counter, touchedLds);
+  const uint32_t second = touchedLds ? wave.waits.issue(Counter::Lds, true) : number;
+  if (touchedLds) {
     wave.ldsPending.emplace_back(second, wave.clocks.seen[wave.index]);
   }
   if (inst.flags & ToLds) {
@@ -228,7 +232,7 @@ void start(Wave &wave, const Inst &inst) {
     wave.ldsLoads.emplace_back(number, wave.clocks.seen[wave.index]);
   }
   if (!store && inst.d.count != 0) {
-    wave.waits.markPending(inst, inst.d, counter, number, flat ? Counter::Lds : counter, second);
+    wave.waits.markPending(inst, inst.d, counter, number, touchedLds ? Counter::Lds : counter, second);
   }
 }
 
@@ -346,6 +350,7 @@ void kvc::sim::amdgcn::execGlobal(Wave &wave, const Inst &inst) {
   const uint32_t *data = dataRows(wave, inst);
   Addresses addresses;
   uint64_t global = 0;
+  bool touchedLds = false;
   wave.clocks.seen[wave.index] += inst.flags & (ToLds | IsFlat) ? 1 : 0;
   eachLane(active, [&](unsigned lane) {
     uint64_t address = base + (lo ? lo[lane] : 0) + (hi ? uint64_t(hi[lane]) << 32 : 0);
@@ -356,16 +361,17 @@ void kvc::sim::amdgcn::execGlobal(Wave &wave, const Inst &inst) {
       return;
     }
     if ((inst.flags & IsFlat) && window == ldsAperture) {
+      touchedLds = true;
       flatLds(wave, inst, uint32_t(address), data, lane);
       return;
     }
-    checkAligned(address, inst.bytes, lane);
+    checkAtomicAligned(inst, address, lane);
     addresses.at[lane] = address;
     global |= uint64_t(1) << lane;
     access(wave, inst, globalAt(wave, address, inst.bytes, lane, store), data, lane);
   });
   countGlobal(countersOf(wave, inst), addresses, global, inst.bytes);
-  start(wave, inst);
+  start(wave, inst, touchedLds);
 }
 
 void kvc::sim::amdgcn::execBuffer(Wave &wave, const Inst &inst) {
@@ -414,7 +420,7 @@ void kvc::sim::amdgcn::execBuffer(Wave &wave, const Inst &inst) {
       return;
     }
     const uint64_t address = base + index * stride + offset;
-    checkAligned(address, inst.bytes, lane);
+    checkAtomicAligned(inst, address, lane);
     addresses.at[lane] = address;
     inside |= uint64_t(1) << lane;
     access(wave, inst, globalAt(wave, address, inst.bytes, lane, store), data, lane);

@@ -81,6 +81,16 @@ enum class SdwaUnused : uint8_t { Pad, Sext, Preserve };
 
 struct MatrixShape;
 
+enum HazardFlags : uint8_t {
+  IsVector = 1,
+  IsTranscendental = 2,
+  /// Reads lanes through DPP; memory addresses in scalar registers; VCC as v_div_fmas; a lane's number in a scalar.
+  ReadsByDpp = 4,
+  ReadsScalarAddress = 8,
+  ReadsVccScale = 16,
+  ReadsLaneNumber = 32,
+};
+
 struct Inst {
   ExecFn exec = nullptr;
   const LaneRow *row = nullptr;
@@ -112,6 +122,8 @@ struct Inst {
   int64_t offset = 0, offset2 = 0;
   uint32_t flags = 0;
   uint32_t operation = 0;
+  /// What distances to earlier instructions it needs (HazardFlags).
+  uint8_t hazards = 0;
   const MatrixShape *shape = nullptr;
 
   /// What is checked against loads that are on their way.

@@ -149,6 +149,14 @@ TextOperand readOperand(std::string_view text) {
       return operand;
     }
   }
+  for (const auto &[name, aperture] :
+       {std::pair("src_shared_base", ldsAperture), {"src_private_base", privateAperture}}) {
+    if (text == name) {
+      operand.kind = Kind::Integer;
+      operand.integer = int64_t(aperture);
+      return operand;
+    }
+  }
   if (text == "off") {
     operand.kind = Kind::Off;
     return operand;

@@ -33,6 +33,10 @@ enum : uint16_t {
 };
 } // namespace sreg
 
+/// Upper halves of flat addresses of LDS and private memory, of our own choice.
+inline constexpr uint64_t ldsAperture = uint64_t(0x00010000) << 32;
+inline constexpr uint64_t privateAperture = uint64_t(0x00020000) << 32;
+
 /// Accumulation registers follow the vector registers.
 inline constexpr unsigned firstAgpr = 256;
 

@@ -117,7 +117,7 @@ const uint32_t *permuted(const Wave &wave, const Permutation &p, const uint32_t 
   return to;
 }
 
-float limit(float x) { return x >= 0 ? (x > 1 ? 1 : x) : 0; }
+float limit(float x) { return x > 0 ? (x > 1 ? 1 : x) : 0; }
 
 float scaled(float x, unsigned omod) {
   switch (omod) {
@@ -159,7 +159,7 @@ void finish(Wave &wave, const Inst &inst, uint32_t *rows) {
       case Type::F64: {
         double x = std::bit_cast<double>(rows[i] | (uint64_t(rows[rowLanes + i]) << 32));
         x = inst.omod == 1 ? x * 2 : inst.omod == 2 ? x * 4 : inst.omod == 3 ? x / 2 : x;
-        x = !inst.clamp ? x : x >= 0 ? (x > 1 ? 1 : x) : 0;
+        x = !inst.clamp ? x : x > 0 ? (x > 1 ? 1 : x) : 0;
         const auto bits = std::bit_cast<uint64_t>(x);
         rows[i] = uint32_t(bits);
         rows[rowLanes + i] = uint32_t(bits >> 32);

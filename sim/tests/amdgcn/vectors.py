@@ -35,6 +35,8 @@ class Row:
     expected: object
     chips: tuple = ALL
     tolerance: float = 0.0
+    # What the upper half of a 16-bit result is: nothing, or what was there.
+    upper: int = 0
 
 
 FORMATS = {"f32": (np.float32, F32), "f16": (np.float16, F16), "u32": (np.uint32, B32), "i32": (np.int32, B32),
@@ -114,7 +116,8 @@ ROWS = [
     Row("v_fma_f64 d2, a2, -b2, 1.0", "f64 f64 f64", lambda a, b: 1.0 - a * b, CDNA, 1e-15),
     # Halves: gfx9 clears the upper half of what it writes.
     Row("v_add_f16_e32 d, a, b", "f16 f16 f16", lambda a, b: a + b, CDNA),
-    Row("v_fma_f16 d, a, b, c", "f16 f16 f16 f16", lambda a, b, c: (wide(a) * wide(b) + wide(c)).astype(np.float16), CDNA),
+    Row("v_fma_f16 d, a, b, c", "f16 f16 f16 f16", lambda a, b, c: (wide(a) * wide(b) + wide(c)).astype(np.float16), CDNA,
+        upper=0x5a5a),
     Row("v_pk_mul_lo_u16 d, a, b", "u32 u32 u32",
         lambda a, b: ((a & 0xffff) * (b & 0xffff) & 0xffff) | (((a >> 16) * (b >> 16) & 0xffff) << 16)),
     Row("v_pk_add_u16 d, a, b op_sel:[1,0] op_sel_hi:[0,1]", "u32 u32 u32",
@@ -178,7 +181,8 @@ WRONG = [
           "wait states", ("gfx90a",)),
     Wrong("matrix_too_early", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 5\n"
           "v_add_f32_e32 v8, v8, v8", "expects 7 wait states", ("gfx942",)),
-    Wrong("misaligned", "v_add_u32_e32 v0, 2, v0\n" + LOAD["cdna"] + "\ns_waitcnt vmcnt(0)", "multiple of 4", CDNA),
+    Wrong("misaligned", "v_add_u32_e32 v0, 2, v0\nglobal_atomic_add v0, v2, s[2:3]", "multiple of 4", CDNA),
+    Wrong("scalar_misaligned", "s_add_u32 s2, s2, 2\ns_load_dword s8, s[2:3], 0x0", "multiple of 4", CDNA),
     Wrong("out_of_bounds", "v_add_u32_e32 v0, 0x100000, v0\n" + LOAD["cdna"] + "\ns_waitcnt vmcnt(0)",
           "bytes of global memory", CDNA),
     Wrong("lds_not_written", "ds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)", "that was not", CDNA),
@@ -256,6 +260,7 @@ def kernel(name, body, chip):
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_kernarg_size 16
   .amdhsa_group_segment_fixed_size 1024
+  .amdhsa_float_denorm_mode_32 3
   .amdhsa_next_free_vgpr 32
   .amdhsa_next_free_sgpr 32
   {'.amdhsa_accum_offset 32' if chip in CDNA else '.amdhsa_wavefront_size32 1'}
@@ -313,8 +318,8 @@ def check_row(runtime, module, name, row, wave):
         got = np.ascontiguousarray(words).view(dtype).reshape(-1)
     else:
         got = words[:, 0].astype(np.uint16).view(dtype) if dtype.itemsize == 2 else words[:, 0].view(dtype)
-        if dtype.itemsize == 2 and (words[:, 0] >> 16 != 0).any():
-            raise AssertionError("expects a cleared upper half")
+        if dtype.itemsize == 2 and (words[:, 0] >> 16 != row.upper).any():
+            raise AssertionError(f"expects an upper half of {row.upper:#x}")
     if dtype.kind == "f":
         bad = ~((got == want) & (np.signbit(got) == np.signbit(want)) | np.isnan(got) & np.isnan(want))
         if row.tolerance:
