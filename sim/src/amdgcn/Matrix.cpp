@@ -9,6 +9,7 @@
 #include "amdgcn/Decoder.h"
 #include "common/Floats.h"
 
+#include <array>
 #include <charconv>
 #include <deque>
 
@@ -35,39 +36,53 @@ unsigned bitsOf(Element e) {
 }
 bool isInteger(Element e) { return e >= Element::I8; }
 
-/// The bits of element `v` of a lane.
-uint32_t elementAt(const uint32_t *rows, unsigned lane, unsigned v, unsigned bits) {
-  const unsigned perRow = 32 / bits;
-  const uint32_t word = rows[size_t(v / perRow) * rowLanes + lane];
-  return bits == 32 ? word : word >> (bits * (v % perRow)) & ((1u << bits) - 1);
-}
-
-float floatOf(Element e, uint32_t bits, const Chip &chip) {
+/// The values of codes.
+void toFloats(Element e, const uint32_t *codes, float *to, unsigned count, const Chip &chip) {
   switch (e) {
   case Element::F16:
-    // CDNA2 takes zero for denormals.
-    return chip.family == Family::Cdna2 && (bits & 0x7c00) == 0 ? f16ToFloat(uint16_t(bits & 0x8000))
-                                                                : f16ToFloat(uint16_t(bits));
+    matrixLoops().halves(to, codes, count);
+    break;
   case Element::BF16:
-    return chip.family == Family::Cdna2 && (bits & 0x7f80) == 0 ? bf16ToFloat(uint16_t(bits & 0x8000))
-                                                                : bf16ToFloat(uint16_t(bits));
+    for (unsigned i = 0; i < count; ++i) {
+      to[i] = std::bit_cast<float>(codes[i] << 16);
+    }
+    break;
   case Element::Fp8:
-    return float(decodeFloat8(chip.fnuz() ? Float8::E4M3Fnuz : Float8::E4M3, uint8_t(bits)));
-  case Element::Bf8:
-    return float(decodeFloat8(chip.fnuz() ? Float8::E5M2Fnuz : Float8::E5M2, uint8_t(bits)));
+  case Element::Bf8: {
+    static const auto tables = [] {
+      std::array<std::array<float, 256>, 4> made;
+      for (unsigned format = 0; format < 4; ++format) {
+        for (unsigned code = 0; code < 256; ++code) {
+          made[format][code] = float(decodeFloat8(static_cast<Float8>(format), uint8_t(code)));
+        }
+      }
+      return made;
+    }();
+    const Float8 format = e == Element::Fp8 ? (chip.fnuz() ? Float8::E4M3Fnuz : Float8::E4M3)
+                                            : (chip.fnuz() ? Float8::E5M2Fnuz : Float8::E5M2);
+    for (unsigned i = 0; i < count; ++i) {
+      to[i] = tables[size_t(format)][codes[i]];
+    }
+    break;
+  }
   default:
-    return std::bit_cast<float>(bits);
+    std::memcpy(to, codes, size_t(count) * 4);
+    break;
+  }
+  // CDNA2 takes zero for denormals of 16 bits.
+  if (chip.family == Family::Cdna2 && bitsOf(e) == 16) {
+    const uint32_t exponent = e == Element::F16 ? 0x7c00 : 0x7f80;
+    for (unsigned i = 0; i < count; ++i) {
+      to[i] = (codes[i] & exponent) == 0 ? std::copysign(0.0f, to[i]) : to[i];
+    }
   }
 }
 
-int32_t integerOfElement(Element e, uint32_t bits) {
-  switch (e) {
-  case Element::I8:
-    return int8_t(bits);
-  case Element::I4:
-    return int32_t(bits << 28) >> 28;
-  default:
-    return int32_t(bits);
+void toIntegers(Element e, const uint32_t *codes, int32_t *to, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    to[i] = e == Element::I8   ? int32_t(int8_t(codes[i]))
+            : e == Element::I4 ? int32_t(codes[i] << 28) >> 28
+                               : int32_t(codes[i]);
   }
 }
 
@@ -119,21 +134,17 @@ void checkReplicated(const Wave &wave, const uint32_t *rows, unsigned count, con
   }
 }
 
-template <typename T> struct Operands {
-  std::vector<T> a, b, acc;
-};
-
-template <typename T, typename Decode> void gather(Wave &wave, const Inst &inst, Operands<T> &to, Decode decode) {
-  const MatrixShape &s = *inst.shape;
-  const Chip &chip = *programOf(wave).chip;
-  const uint32_t *a = wave.row(inst.s[0].reg), *b = wave.row(inst.s[1].reg);
-  // In a gfx11 wave the upper lanes hold the same again.
-  const unsigned lanes = s.wmma && chip.family == Family::Rdna3 ? 16 : wave.lanes;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    for (unsigned v = 0; v < s.perLane; ++v) {
-      const Place p = placeOfInput(s, chip, lane, v);
-      to.a[(size_t(p.block) * s.m + p.row) * s.k + p.column] = decode(s.a, elementAt(a, lane, v, bitsOf(s.a)));
-      to.b[(size_t(p.block) * s.k + p.column) * s.n + p.row] = decode(s.b, elementAt(b, lane, v, bitsOf(s.b)));
+/// The codes of A or B out of the lanes' registers.
+void gather(const uint32_t *rows, Element e, unsigned perLane, const std::vector<uint16_t> &at, unsigned lanes,
+            uint32_t *codes) {
+  const unsigned bits = bitsOf(e), perRow = 32 / bits;
+  const uint32_t part = bits == 32 ? ~0u : (1u << bits) - 1;
+  for (unsigned v = 0; v < perLane; ++v) {
+    const uint32_t *row = rows + size_t(v / perRow) * rowLanes;
+    const unsigned shift = bits * (v % perRow);
+    const uint16_t *to = at.data() + size_t(v) * lanes;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      codes[to[lane]] = row[lane] >> shift & part;
     }
   }
 }
@@ -144,82 +155,84 @@ void execMatrix(Wave &wave, const Inst &inst) {
   if (!chip.cdna() && wave.exec() != wave.laneMask) {
     fail(FaultKind::Race, "expects all lanes of the wave in a matrix product, but got {:#x}", wave.exec());
   }
+  const uint32_t *a = wave.row(inst.s[0].reg), *b = wave.row(inst.s[1].reg);
   if (s.wmma && chip.family == Family::Rdna3) {
-    checkReplicated(wave, wave.row(inst.s[0].reg), inst.s[0].dwords, "A");
-    checkReplicated(wave, wave.row(inst.s[1].reg), inst.s[1].dwords, "B");
+    checkReplicated(wave, a, inst.s[0].dwords, "A");
+    checkReplicated(wave, b, inst.s[1].dwords, "B");
   }
-  const Source &c = inst.s[2];
-  auto oldAt = [&](unsigned lane, unsigned v) {
-    return c.kind == Source::Kind::Constant ? uint32_t(c.value) : wave.row(c.reg + v)[lane];
+  const unsigned lanes = wave.lanes, size = s.m * s.n, aSize = s.blocks * s.m * s.k, bSize = s.blocks * s.k * s.n;
+  alignas(64) uint32_t codes[matrixLimit], left[matrixLimit], right[matrixLimit], sums[matrixLimit];
+  const auto isInt = isInteger(s.a);
+  auto operand = [&](const uint32_t *rows, Element e, const std::vector<uint16_t> &at, uint32_t *to, unsigned count) {
+    gather(rows, e, s.perLane, at, lanes, codes);
+    if (isInt) {
+      toIntegers(e, codes, reinterpret_cast<int32_t *>(to), count);
+    } else {
+      toFloats(e, codes, reinterpret_cast<float *>(to), count, chip);
+    }
   };
-  const unsigned results = s.results;
-  const bool narrow = s.d == Element::F16 || s.d == Element::BF16;
+  operand(a, s.a, s.aAt, left, aSize);
+  operand(b, s.b, s.bAt, right, bSize);
   // gfx12 packs two halves into a register; gfx11 has one in each, in the half that op_sel says.
-  const bool packed = narrow && chip.family == Family::Rdna4, high = inst.operation & 1;
-  auto bitsAt = [&](unsigned lane, unsigned v) {
-    if (!narrow) {
-      return oldAt(lane, v);
+  const bool narrow = bitsOf(s.d) == 16, packed = narrow && chip.family == Family::Rdna4, high = inst.operation & 1;
+  const Source &c = inst.s[2];
+  for (unsigned v = 0; v < s.results; ++v) {
+    const uint16_t *at = s.dAt.data() + size_t(v) * lanes;
+    const bool upper = packed ? v % 2 != 0 : high;
+    const uint32_t *row = c.kind == Source::Kind::Constant ? nullptr : wave.row(c.reg + (packed ? v / 2 : v));
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      const uint32_t word = row ? row[lane] : uint32_t(c.value);
+      sums[at[lane]] = !narrow ? word : (row && upper ? word >> 16 : word & 0xffff);
     }
-    const uint32_t word = oldAt(lane, packed ? v / 2 : v);
-    return (packed ? v % 2 != 0 : high) ? word >> 16 : word & 0xffff;
-  };
-  const size_t size = size_t(s.m) * s.n;
-  auto scatter = [&](auto bits) {
-    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
-      for (unsigned v = 0; v < results; ++v) {
-        const Place p = placeOfResult(s, chip, wave.lanes, lane, v);
-        const uint32_t value = bits(p.block * size + size_t(p.row) * s.n + p.column);
-        uint32_t &to = wave.row(inst.d.first + (packed ? v / 2 : v))[lane];
-        if (!narrow) {
-          to = value;
-        } else {
-          const bool upper = packed ? v % 2 != 0 : high;
-          to = upper ? (to & 0xffff) | (value << 16) : (to & 0xffff0000) | value;
-        }
-      }
-    }
-  };
-  if (isInteger(s.a)) {
-    Operands<int32_t> x;
-    x.a.resize(size_t(s.blocks) * s.m * s.k);
-    x.b.resize(size_t(s.blocks) * s.k * s.n);
-    x.acc.resize(s.blocks * size);
-    gather(wave, inst, x, [](Element e, uint32_t bits) { return integerOfElement(e, bits); });
-    for (unsigned lane = 0; lane < wave.lanes; ++lane) {
-      for (unsigned v = 0; v < results; ++v) {
-        const Place p = placeOfResult(s, chip, wave.lanes, lane, v);
-        x.acc[p.block * size + size_t(p.row) * s.n + p.column] = int32_t(oldAt(lane, v));
-      }
-    }
-    for (unsigned block = 0; block < s.blocks; ++block) {
-      matrixLoops().integers(x.acc.data() + block * size, x.a.data() + size_t(block) * s.m * s.k,
-                             x.b.data() + size_t(block) * s.k * s.n, s.m, s.n, s.k);
-    }
-    scatter([&](size_t i) { return uint32_t(x.acc[i]); });
-    return;
   }
-  Operands<float> x;
-  x.a.resize(size_t(s.blocks) * s.m * s.k);
-  x.b.resize(size_t(s.blocks) * s.k * s.n);
-  x.acc.resize(s.blocks * size);
-  gather(wave, inst, x, [&](Element e, uint32_t bits) { return floatOf(e, bits, chip); });
-  for (unsigned lane = 0; lane < wave.lanes; ++lane) {
-    for (unsigned v = 0; v < results; ++v) {
-      const Place p = placeOfResult(s, chip, wave.lanes, lane, v);
-      x.acc[p.block * size + size_t(p.row) * s.n + p.column] =
-          narrow
-              ? (s.d == Element::F16 ? f16ToFloat(uint16_t(bitsAt(lane, v))) : bf16ToFloat(uint16_t(bitsAt(lane, v))))
-              : std::bit_cast<float>(bitsAt(lane, v));
-    }
+  if (narrow) {
+    std::copy_n(sums, s.blocks * size, codes);
+    toFloats(s.d, codes, reinterpret_cast<float *>(sums), s.blocks * size, chip);
   }
   for (unsigned block = 0; block < s.blocks; ++block) {
-    matrixLoops().floats(x.acc.data() + block * size, x.a.data() + size_t(block) * s.m * s.k,
-                         x.b.data() + size_t(block) * s.k * s.n, s.m, s.n, s.k);
+    uint32_t *acc = sums + block * size;
+    const uint32_t *x = left + block * s.m * s.k, *y = right + block * s.k * s.n;
+    if (isInt) {
+      matrixLoops().integers(reinterpret_cast<int32_t *>(acc), reinterpret_cast<const int32_t *>(x),
+                             reinterpret_cast<const int32_t *>(y), s.m, s.n, s.k);
+    } else {
+      matrixLoops().floats(reinterpret_cast<float *>(acc), reinterpret_cast<const float *>(x),
+                           reinterpret_cast<const float *>(y), s.m, s.n, s.k);
+    }
   }
-  scatter([&](size_t i) {
-    return narrow ? uint32_t(s.d == Element::F16 ? floatToF16(x.acc[i]) : floatToBf16(x.acc[i]))
-                  : std::bit_cast<uint32_t>(x.acc[i]);
-  });
+  for (unsigned v = 0; v < s.results; ++v) {
+    const uint16_t *at = s.dAt.data() + size_t(v) * lanes;
+    uint32_t *row = wave.row(inst.d.first + (packed ? v / 2 : v));
+    const bool upper = packed ? v % 2 != 0 : high;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      const uint32_t value = sums[at[lane]];
+      if (!narrow) {
+        row[lane] = value;
+        continue;
+      }
+      const auto sum = std::bit_cast<float>(value);
+      const uint32_t code = s.d == Element::F16 ? floatToF16(sum) : floatToBf16(sum);
+      row[lane] = upper ? (row[lane] & 0xffff) | (code << 16) : (row[lane] & 0xffff0000) | code;
+    }
+  }
+}
+
+/// Fills in where everything lies.
+void layOut(MatrixShape &s, const Chip &chip, unsigned lanes) {
+  s.aAt.resize(size_t(s.perLane) * lanes);
+  s.bAt.resize(size_t(s.perLane) * lanes);
+  s.dAt.resize(size_t(s.results) * lanes);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    for (unsigned v = 0; v < s.perLane; ++v) {
+      const Place p = placeOfInput(s, chip, lane, v);
+      s.aAt[v * lanes + lane] = uint16_t((p.block * s.m + p.row) * s.k + p.column);
+      s.bAt[v * lanes + lane] = uint16_t((p.block * s.k + p.column) * s.n + p.row);
+    }
+    for (unsigned v = 0; v < s.results; ++v) {
+      const Place p = placeOfResult(s, chip, lanes, lane, v);
+      s.dAt[v * lanes + lane] = uint16_t((p.block * s.m + p.row) * s.n + p.column);
+    }
+  }
 }
 
 // Decoding ------------------------------------------------------------------------------------------------------------
@@ -389,6 +402,10 @@ bool kvc::sim::amdgcn::decodeMatrix(Decoder &decoder) {
   }
   inst.exec = execMatrix;
   inst.kind = Class::Matrix;
+  if (std::max({shape.blocks * shape.m * shape.k, shape.blocks * shape.m * shape.n}) > matrixLimit) {
+    decoder.unsupported("a matrix product of these sizes");
+  }
+  layOut(shape, chip, waveSize);
   inst.shape = keep(shape);
   decoder.checkModifiers();
   return true;

@@ -5,6 +5,8 @@
 #include "amdgcn/Floats8.h"
 #include "amdgcn/Program.h"
 
+#include <vector>
+
 namespace kvc::sim::amdgcn {
 
 enum class Element : uint8_t { F16, BF16, F32, Fp8, Bf8, I8, U8, I4, U4, I32 };
@@ -19,12 +21,20 @@ struct MatrixShape {
   /// A pass is 4 cycles; whether the unit for reduced precision does it.
   unsigned passes = 0;
   bool isXdl = true;
+  /// Where element v of a lane lies in A and B (row by row, block by block), and register v of a lane in D; at
+  /// v * lanes + lane.
+  std::vector<uint16_t> aAt, bAt, dAt;
   uint64_t macs() const { return uint64_t(m) * n * k * blocks; }
 };
 
-/// Loops compiled for each vector extension. acc (m x n) += a (m x k) b (k x n), in the order of k, one rounding each.
+/// Elements of A, B or D at most.
+inline constexpr unsigned matrixLimit = 4096;
+
+/// Loops compiled for each vector extension. `halves`: f16 codes as f32. The others: acc (m x n) += a (m x k) b (k x
+/// n), in the order of k, one rounding each.
 struct MatrixLoops {
   void (*floats)(float *acc, const float *a, const float *b, unsigned m, unsigned n, unsigned k);
+  void (*halves)(float *to, const uint32_t *from, unsigned count);
   void (*integers)(int32_t *acc, const int32_t *a, const int32_t *b, unsigned m, unsigned n, unsigned k);
 };
 const MatrixLoops &matrixLoops();

@@ -311,8 +311,7 @@ def check_row(runtime, module, name, row, wave):
     blocks.append(np.full((64, 2), 0x5a5a5a5a, np.uint32))
     out = launch(runtime, module, name, np.stack(blocks), wave)
     dtype = np.dtype(FORMATS[destination][0])
-    with np.errstate(all="ignore"):
-        want = np.asarray(row.expected(*values)).astype(dtype)[:wave]
+    want = np.asarray(row.expected(*values)).astype(dtype)[:wave]
     words = out[:wave]
     if dtype.itemsize == 8:
         got = np.ascontiguousarray(words).view(dtype).reshape(-1)
