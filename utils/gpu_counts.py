@@ -205,23 +205,38 @@ def waits(ptx):
 
 
 def frequencies(blocks, issued, groups):
-    """How often each block runs: as often as most of its lines were issued. A wait is a try and, elsewhere, a loop that
-    tries again: that runs as often as the line was issued beyond the first tries. The simulator puts a waiting warp aside
-    until the phase is over, so that is 0 unless a try gives up."""
-    result, again, first = [], {}, {}
+    """How often each block runs: as often as most of its lines were issued, where there are some those of which the
+    assembler made no copies elsewhere. A wait is a try and, elsewhere, a loop that tries again: that runs as often as the
+    line was issued beyond the first tries. The simulator puts a waiting warp aside until the phase is over, so that is 0
+    unless a try gives up."""
+    result = []
+    copies = collections.Counter(line for block in blocks for line in {line for _, line in block.code})
     for block in blocks:
-        votes = collections.Counter(issued[line] for _, line in block.code if line in issued)
+        lines = [line for _, line in block.code if line in issued]
+        votes = collections.Counter(issued[line] for line in lines if copies[line] == 1)
+        votes = votes or collections.Counter(issued[line] for line in lines)
         # A tie goes to the rarer: what was moved out of a loop came from more often.
         result.append(min(votes, key=lambda value: (-votes[value], value)) if votes else 0)
-        if block.tries() and block.target and block.target != block.label:
-            again[block.target] = result[-1]
+    places = {block.label: i for i, block in enumerate(blocks) if block.label}
+    group_of = [next((groups[line] for _, line in block.code if line in groups), None) for block in blocks]
+    first = {}
     for i, block in enumerate(blocks):
-        group = next((groups[line] for _, line in block.code if line in groups), None)
-        if group and all(line in group for _, line in block.code):
-            if block.label in again:
-                first[group] = again[block.label]
-            if group in first:
-                result[i] = max(0, max(issued.get(line, 0) for line in group) - first[group])
+        if not block.tries() or block.target in ("", block.label):
+            continue
+        # A failed try branches to the next ones, maybe through a block in front of their loop.
+        j = places.get(block.target, i)
+        path = [j]
+        while not blocks[j].tries() and not blocks[j].target and j + 1 < len(blocks):
+            j += 1
+            path.append(j)
+        if j != i and blocks[j].tries() and group_of[j]:
+            first[group_of[j]] = result[i], path
+    for i, block in enumerate(blocks):
+        group = next((group for group, (_, path) in first.items() if i in path), None)
+        if not group and group_of[i] in first and all(line in group_of[i] for _, line in block.code):
+            group = group_of[i]
+        if group:
+            result[i] = max(0, max(issued.get(line, 0) for line in group) - first[group][0])
     return result
 
 

@@ -236,9 +236,13 @@ public:
     run = aligned && shared % together == 0 && rows / shared <= emitter.facts.lanes ? shared : 0;
   }
 
+  /// What copies share that does not change from tile to tile; before the loop.
+  void prepare(ImplicitLocOpBuilder &b);
   /// The pages of this lane's rows of the tile at `iv` (i32): row 32 i + lane has number i, or where runs share an
   /// address, the one number is that of run `lane`. 0 past the loop's end, and of rows that do not count.
   SmallVector<Value> loadPages(ImplicitLocOpBuilder &b, Value iv);
+  /// The same for all lanes, run by run; as they are where no runs share addresses.
+  SmallVector<Value> sharePages(ImplicitLocOpBuilder &b, ValueRange pages);
   void copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, ValueRange pages, Value stage);
 
 private:
@@ -252,8 +256,47 @@ private:
   int64_t rows, pageSlots;
   /// Rows that share an address; 0: none surely do.
   int64_t run = 0;
+  /// Where this lane's first row and chunk of keys and values lie behind the start of a run's page.
+  Value keyPlace, valuePlace;
 };
 } // namespace
+
+/// Displacements lie on both sides of an address: instructions have few bits for them.
+static int64_t middleOf(int64_t runBytes) {
+  constexpr int64_t window = 4096;
+  return std::min(runBytes, window) / 2;
+}
+
+void Producer::prepare(ImplicitLocOpBuilder &b) {
+  for (bool isKey : {true, false}) {
+    const Panels &panels = isKey ? emitter.roles->k : emitter.roles->v;
+    const PlaneLayout &plane = cache.layout.plane(isKey ? kvcache::Plane::K : kvcache::Plane::V);
+    const int64_t chunks = panels.chunks(), rowBytes = panels.columns * 2;
+    Value place = mulWords(b, arith::RemUIOp::create(b, emitter.lane, wordOf(b, chunks)), 16);
+    if (run) {
+      place = addWords(b, place, mulWords(b, arith::DivUIOp::create(b, emitter.lane, wordOf(b, chunks)), rowBytes));
+    }
+    place = addWords(b, place, plane.codes + middleOf(run * rowBytes));
+    // Asked of the lane itself, so that constants are not taken out of it again.
+    Value index = toIndex(b, emitter.shuffleFrom(b, place, emitter.lane));
+    if (!cache.type.getPerHead()) {
+      index = arith::AddIOp::create(b, index,
+                                    arith::MulIOp::create(b, first.getHead(), indexOf(b, cache.layout.headBlockBytes)));
+    }
+    (isKey ? keyPlace : valuePlace) = index;
+  }
+}
+
+SmallVector<Value> Producer::sharePages(ImplicitLocOpBuilder &b, ValueRange pages) {
+  SmallVector<Value> shared(pages);
+  if (run) {
+    shared.clear();
+    for (int64_t i = 0; i < rows / run; ++i) {
+      shared.push_back(emitter.shuffleFrom(b, pages.front(), wordOf(b, i)));
+    }
+  }
+  return shared;
+}
 
 SmallVector<Value> Producer::loadPages(ImplicitLocOpBuilder &b, Value iv) {
   const int64_t number = run ? 1 : llvm::divideCeil(rows, emitter.facts.lanes);
@@ -299,31 +342,18 @@ void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slo
                           Value stage, bool isFull) {
   const bool isKey = op.getPlane() == kvcache::Plane::K;
   const Panels &panels = isKey ? emitter.roles->k : emitter.roles->v;
-  const PlaneLayout &plane = cache.layout.plane(op.getPlane());
   const int64_t lanes = emitter.facts.lanes, chunks = panels.chunks(), together = lanes / chunks,
                 rowBytes = panels.columns * 2;
-  // Displacements of an address lie on both sides of it: instructions have few bits for them.
-  constexpr int64_t window = 4096;
-  const int64_t middle = std::min(run * rowBytes, window) / 2;
+  const int64_t middle = middleOf(run * rowBytes);
   Value laneRow = arith::DivUIOp::create(b, emitter.lane, wordOf(b, chunks));
   Value laneChunk = arith::RemUIOp::create(b, emitter.lane, wordOf(b, chunks));
   Value base = emitter.stageOffset(b, stage, isKey);
-  Value lanePlace = toIndex(b, addWords(b, mulWords(b, laneChunk, 16), plane.codes + middle));
-  if (run) {
-    lanePlace = arith::AddIOp::create(b, lanePlace, toIndex(b, mulWords(b, laneRow, rowBytes)));
-  }
-  if (!cache.type.getPerHead()) {
-    lanePlace = arith::AddIOp::create(b, lanePlace,
-                                      arith::MulIOp::create(b, op.getHead(), indexOf(b, cache.layout.headBlockBytes)));
-  }
 
   // Where rows from `row` on lie in memory.
   auto source = [&](int64_t row) {
-    Value page = run           ? emitter.shuffleFrom(b, pages.front(), wordOf(b, row / run))
-                 : row < lanes ? emitter.shuffleFrom(b, pages.front(), addWords(b, laneRow, row))
-                               : emitter.shuffleFrom(b, pages[row / lanes], addWords(b, laneRow, row % lanes));
+    Value page = run ? pages[row / run] : emitter.shuffleFrom(b, pages[row / lanes], addWords(b, laneRow, row % lanes));
     Value bytes = arith::MulIOp::create(b, toIndex(b, page), indexOf(b, cache.layout.pageBytes));
-    bytes = arith::AddIOp::create(b, bytes, lanePlace);
+    bytes = arith::AddIOp::create(b, bytes, isKey ? keyPlace : valuePlace);
     if (run == pageSlots) {
       return bytes;
     }
@@ -375,6 +405,7 @@ LogicalResult TeamEmitter::emitProducerLoop(const TileLoop &tiles) {
   scf::ForOp loop = tiles.loop;
   Producer producer(*this, tiles);
   Builder b(loop.getLoc(), roles->producer->getTerminator());
+  producer.prepare(b);
   SmallVector<Value> init = producer.loadPages(b, loop.getLowerBound());
   const size_t pageCount = init.size();
   init.append({roles->produced.stage, roles->produced.parity});
@@ -387,10 +418,11 @@ LogicalResult TeamEmitter::emitProducerLoop(const TileLoop &tiles) {
   // A stage is free when the phase before is over; at first there is none.
   Value before = arith::XOrIOp::create(inner, position.parity, wordOf(inner, 1));
   SmallVector<Value> results = producer.loadPages(inner, arith::AddIOp::create(inner, iv, loop.getStep()));
+  SmallVector<Value> shared = producer.sharePages(inner, pages);
   for (tile::OperandOp op : tiles.operands) {
     const bool isKey = op.getPlane() == kvcache::Plane::K;
     tile::PhaseWaitOp::create(inner, staging, at, roles->emptyAt(isKey), before);
-    producer.copy(inner, op, iv, pages, position.stage);
+    producer.copy(inner, op, iv, shared, position.stage);
     tile::PhaseArriveOp::create(inner, staging, at, roles->fullAt(isKey), /*after_copies=*/true);
   }
   RingPosition next = advance(inner, position);

@@ -192,16 +192,24 @@ private:
     const StringRef type = op.getAtom().rsplit('.').second;
     std::string text;
     llvm::raw_string_ostream os(text);
-    os << "{\n.reg .b32 low, high;\n.reg .b64 a, b;\nmov.b32 high, " << high << ";\nwgmma.fence.sync.aligned;\n";
-    auto describe = [&](StringRef name, StringRef low, int64_t bytes) {
-      os << "add.u32 low, " << low << ", " << bytes / 16 << ";\nmov.b64 " << name << ", {low, high};\n";
+    os << "{\n.reg .b32 high;\n.reg .b64 a, b;\nmov.b32 high, " << high << ";\nwgmma.fence.sync.aligned;\n";
+    // Steps add to all 64 bits: the assembler sees that the high word stays, and does not make it anew for each
+    // product.
+    auto describe = [&](StringRef name, StringRef low, int64_t bytes, int64_t &last) {
+      if (last < 0) {
+        os << "mov.b64 " << name << ", {" << low << ", high};\n";
+      } else {
+        os << "add.s64 " << name << ", " << name << ", " << (bytes - last) / 16 << ";\n";
+      }
+      last = bytes;
     };
+    int64_t lastA = -1, lastB = -1;
     for (int64_t step = 0; step < steps; ++step) {
       auto alongRow = [&](int64_t panel) { return step * stepBytes / swizzle * panel + step * stepBytes % swizzle; };
       if (fromMemory) {
-        describe("a", a, alongRow(op.getAPanel()));
+        describe("a", a, alongRow(op.getAPanel()), lastA);
       }
-      describe("b", second, op.getTransposed() ? step * stepRows * swizzle : alongRow(op.getBPanel()));
+      describe("b", second, op.getTransposed() ? step * stepRows * swizzle : alongRow(op.getBPanel()), lastB);
       os << "wgmma.mma_async.sync.aligned.m64n" << count * 2 << "k16.f32." << type << "." << type << " {" << sums
          << "}, ";
       if (fromMemory) {
