@@ -160,6 +160,7 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const LanguageModelOp
   KVC_CHECK(kvc_device_create(options.device.c_str(), &deviceOptions, &device));
   model->device.reset(device);
   KVC_CHECK(kvc_device_set_profiling(device, options.profile));
+  KVC_CHECK(kvc_device_set_graphs(device, options.graphs));
   CompileOptions compile;
   compile.targets = targetsOf(device, options.target);
   compile.backend.cacheFolder = options.cacheFolder.empty() ? getDefaultCacheFolder() : options.cacheFolder;
@@ -180,6 +181,12 @@ Result<std::string> LanguageModel::takeProfile() const {
   const char *json;
   KVC_CHECK(kvc_device_take_profile(device.get(), &json));
   return std::string(json);
+}
+
+Result<LanguageModel::GraphCounts> LanguageModel::graphCounts() const {
+  GraphCounts counts;
+  KVC_CHECK(kvc_device_get_graph_counts(device.get(), &counts.captured, &counts.launched));
+  return counts;
 }
 
 Result<ModelSession> LanguageModel::createSession(int32_t sequences, int64_t maxLength) const {

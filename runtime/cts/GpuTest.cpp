@@ -87,8 +87,21 @@ TEST_P(Gpu, AKernelThatFailsIsAnErrorAndSoAreCallsAfterIt) {
 
 TEST_P(Gpu, CodeOfALaterVersionIsRefused) {
   const std::vector<uint8_t> bytes = withPtx(".version", ".version 99.0 //");
-  expectError(KVC_CORRUPT, "99.0", [&] { Module::load(open(), bytes.data(), bytes.size()); });
+  // The driver is too old for it.
+  expectError(KVC_UNSUPPORTED, "a newer driver reads it", [&] { Module::load(open(), bytes.data(), bytes.size()); });
   expectCpuWorks();
+}
+
+TEST_P(Gpu, ALaunchThatIsRefusedLeavesTheDeviceUsable) {
+  Device device = open();
+  // Launches have one thread.
+  const std::vector<uint8_t> bytes = withPtx(")\n{", ")\n.reqntid 32\n{"), sound = test::sealed(test::testModule());
+  Module refused = Module::load(device, bytes.data(), bytes.size());
+  for (int i = 0; i < 2; ++i) {
+    expectError(KVC_INTERNAL, "kernel 'scale' failed on the device '" + GetParam() + "'",
+                [&] { scale(refused, {1, 2}, 3); });
+  }
+  EXPECT_THAT(scale(Module::load(device, sound.data(), sound.size()), {1, 2}, 3), ElementsAre(3, 6));
 }
 
 TEST_P(Gpu, MemoryThatIsNotThereIsExhausted) {

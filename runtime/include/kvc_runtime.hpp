@@ -167,6 +167,15 @@ public:
   }
   kvc_device_t *get() const { return handle.get(); }
 
+  void setGraphs(bool on) const { check(kvc_device_set_graphs(get(), on)); }
+  struct GraphCounts {
+    int64_t captured, launched;
+  };
+  GraphCounts graphCounts() const {
+    GraphCounts counts;
+    check(kvc_device_get_graph_counts(get(), &counts.captured, &counts.launched));
+    return counts;
+  }
   void setProfiling(bool on) const { check(kvc_device_set_profiling(get(), on)); }
   /// The dispatches since the last call, a JSON array.
   std::string takeProfile() const {

@@ -2,8 +2,11 @@
 #include "kvcsim/kvcsim.h"
 
 #include <dlfcn.h>
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <thread>
+#include <vector>
 
 using testing::HasSubstr;
 
@@ -127,6 +130,9 @@ TEST_F(DriverTest, RefusesMachineCodeAndBadPtx) {
   const char unknown[] = ".version 8.0\n.target sm_80\n.entry k() {\n frobnicate.u32;\n}\n";
   EXPECT_EQ(driver().call("cuModuleLoadData", &loaded, static_cast<const void *>(unknown)), 218);
   EXPECT_THAT(driver().lastError(), HasSubstr("module:4"));
+  const char later[] = ".version 9.9\n.target sm_80\n.entry k() { ret; }\n";
+  EXPECT_EQ(driver().call("cuModuleLoadData", &loaded, static_cast<const void *>(later)), 222);
+  EXPECT_THAT(driver().lastError(), HasSubstr("expects PTX 6.0 to 9.1, but got 9.9"));
   const char newer[] = ".version 8.0\n.target sm_90a\n.entry k() { ret; }\n";
   EXPECT_EQ(driver().call("cuModuleLoadData", &loaded, static_cast<const void *>(newer)), 218);
 }
@@ -164,7 +170,6 @@ TEST_F(DriverTest, ReplaysACapturedGraph) {
   ASSERT_EQ(driver().call("cuStreamCreate", &stream, 1u), 0);
   ASSERT_EQ(driver().call("cuStreamBeginCapture_v2", stream, 0), 0);
   ASSERT_EQ(launch(1, 32, 0, data, 10.0f, 1, stream), 0);
-  EXPECT_EQ(driver().call("cuStreamSynchronize", stream), 900);
   ASSERT_EQ(driver().call("cuStreamEndCapture", stream, &graph), 0);
   ASSERT_EQ(driver().call("cuGraphInstantiateWithFlags", &exec, graph, 0ull), 0);
   for (int i = 0; i < 3; ++i) {
@@ -172,6 +177,68 @@ TEST_F(DriverTest, ReplaysACapturedGraph) {
   }
   ASSERT_EQ(driver().call("cuMemcpyDtoH_v2", static_cast<void *>(&value), data, size_t(4)), 0);
   EXPECT_EQ(value, 2000.0f);
+}
+
+TEST_F(DriverTest, CallsThatMayNotBeMadeWhileAStreamCapturesSpoilTheCapture) {
+  load();
+  void *stream = nullptr, *graph = nullptr;
+  unsigned long long data = 0, other = 0;
+  ASSERT_EQ(driver().call("cuMemAlloc_v2", &data, size_t(1024)), 0);
+  ASSERT_EQ(driver().call("cuStreamCreate", &stream, 0u), 0);
+  constexpr int global = 0, threadLocal = 1, relaxed = 2;
+  constexpr int unsupported = 900, invalidated = 901, unmatched = 903, implicit = 906, wrongThread = 908;
+  std::vector<uint8_t> host(1024);
+  const std::vector<std::function<int()>> calls{
+      [&] { return driver().call("cuMemAlloc_v2", &other, size_t(64)); },
+      [&] { return driver().call("cuMemFree_v2", data); },
+      [&] { return driver().call("cuMemcpyDtoH_v2", static_cast<void *>(host.data()), data, size_t(64)); },
+      [&] { return driver().call("cuMemsetD8_v2", data, static_cast<unsigned char>(1), size_t(64)); },
+      [&] { return driver().call("cuModuleUnload", loaded); },
+      [&] { return driver().call("cuStreamSynchronize", stream); },
+      [&] { return driver().call("cuCtxSynchronize"); }};
+  for (const auto &call : calls) {
+    ASSERT_EQ(driver().call("cuStreamBeginCapture_v2", stream, threadLocal), 0);
+    EXPECT_EQ(call(), unsupported);
+    EXPECT_THAT(driver().lastError(), HasSubstr("captures"));
+    // What comes after it is refused, and there is no graph.
+    EXPECT_EQ(launch(1, 256, 0, data, 2, 256, stream), invalidated);
+    EXPECT_EQ(driver().call("cuStreamEndCapture", stream, &graph), invalidated);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(driver().call("cuStreamEndCapture", stream, &graph), unmatched);
+  }
+  // The default stream waits for this one.
+  ASSERT_EQ(driver().call("cuStreamBeginCapture_v2", stream, global), 0);
+  EXPECT_EQ(launch(1, 256, 0, data, 2, 256), implicit);
+  EXPECT_EQ(driver().call("cuStreamEndCapture", stream, &graph), invalidated);
+  // Other threads may do what they want in thread-local mode, but not end the capture.
+  ASSERT_EQ(driver().call("cuStreamBeginCapture_v2", stream, threadLocal), 0);
+  std::thread([&] {
+    driver().call("cuCtxSetCurrent", context);
+    EXPECT_EQ(driver().call("cuMemAlloc_v2", &other, size_t(64)), 0);
+    EXPECT_EQ(driver().call("cuStreamEndCapture", stream, &graph), wrongThread);
+  }).join();
+  EXPECT_EQ(driver().call("cuStreamEndCapture", stream, &graph), invalidated);
+  ASSERT_EQ(driver().call("cuStreamBeginCapture_v2", stream, relaxed), 0);
+  EXPECT_EQ(driver().call("cuMemFree_v2", other), 0);
+  EXPECT_EQ(driver().call("cuStreamEndCapture", stream, &graph), 0);
+  EXPECT_EQ(driver().call("cuStreamBeginCapture_v2", stream, 3), 1);
+  EXPECT_EQ(driver().call("cuMemFree_v2", data), 0);
+}
+
+TEST_F(DriverTest, RefusesAGraphWhoseModuleIsGone) {
+  load();
+  void *stream = nullptr, *graph = nullptr, *exec = nullptr;
+  unsigned long long data = 0;
+  ASSERT_EQ(driver().call("cuMemAlloc_v2", &data, size_t(1024)), 0);
+  ASSERT_EQ(driver().call("cuStreamCreate", &stream, 1u), 0);
+  ASSERT_EQ(driver().call("cuStreamBeginCapture_v2", stream, 0), 0);
+  ASSERT_EQ(launch(1, 256, 0, data, 2, 256, stream), 0);
+  ASSERT_EQ(driver().call("cuStreamEndCapture", stream, &graph), 0);
+  ASSERT_EQ(driver().call("cuGraphInstantiateWithFlags", &exec, graph, 0ull), 0);
+  ASSERT_EQ(driver().call("cuModuleUnload", loaded), 0);
+  EXPECT_EQ(driver().call("cuGraphLaunch", exec, stream), 400);
+  EXPECT_THAT(driver().lastError(), HasSubstr("modules of a graph's kernels"));
+  EXPECT_EQ(driver().call("cuMemFree_v2", data), 0);
 }
 
 TEST_F(DriverTest, AnswersForEveryChip) {

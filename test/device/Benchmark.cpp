@@ -7,6 +7,7 @@
 #include "Benchmark.h"
 
 #include "Ceilings.h"
+#include "Steps.h"
 
 #include <chrono>
 #include <cmath>
@@ -144,6 +145,7 @@ func.func @attend(%c: !kv, %b: !kvcache.batch, %q: tensor<?x{1}x{3}xf32>) -> ten
 )",
                           workload.name, queryHeads, heads, channels, workload.page, workload.format));
   }
+  writeSteps(folder);
 }
 
 Json device::runBenchmarks(const std::string &deviceName, const std::string &folder, bool small) {

@@ -56,12 +56,18 @@ std::vector<uint8_t> garbage(const std::string &kind, uint64_t bytes, uint64_t s
   return data;
 }
 
+/// A record whose kernel does not compile for one of the targets, on a device that can run none of the others.
+class Unsuited : public Failure {
+public:
+  using Failure::Failure;
+};
+
 /// One record on a device.
 class Case {
 public:
   Case(const runtime::Device &device, const std::string &path)
       : record(Json::parse(readFile(path + ".json"))), data(readFile(path + ".bin")), device(device),
-        module(runtime::Module::load(device, path + ".kvca")) {
+        module(load(path + ".kvca")) {
     kvc_port_t port;
     const std::string function = record.at("cache_of");
     runtime::check(kvc_module_argument(module.get(), module.function(function.c_str()), 0, &port));
@@ -86,6 +92,17 @@ public:
   std::string target() const { return kvc_module_target(module.get()); }
 
 private:
+  runtime::Module load(const std::string &path) const {
+    try {
+      return runtime::Module::load(device, path);
+    } catch (const runtime::Error &error) {
+      if (error.status() == KVC_UNSUPPORTED && !record.at("refused").empty()) {
+        throw Unsuited(error.what());
+      }
+      throw;
+    }
+  }
+
   runtime::Cache createCache(size_t spec) {
     runtime::Cache cache = module.cache(spec, {0, record.at("sequences"), record.at("capacity"), 0, 0});
     kvc_cache_spec_t layout;
@@ -204,7 +221,7 @@ Json device::runCases(const std::string &deviceName, const std::string &folder, 
   const runtime::Device device(deviceName.c_str());
   int64_t passed = 0;
   size_t leftOut = 0;
-  Json failures = Json::array(), targets = Json::object();
+  Json failures = Json::array(), unsuited = Json::array(), targets = Json::object();
   for (size_t i = 0; i < paths.size(); ++i) {
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) {
       leftOut = paths.size() - i;
@@ -216,6 +233,9 @@ Json device::runCases(const std::string &deviceName, const std::string &folder, 
       name = record.name();
       targets[record.target()] = targets.value(record.target(), 0) + 1;
       failure = record.run();
+    } catch (const Unsuited &) {
+      unsuited.push_back(std::filesystem::path(paths[i]).filename());
+      continue;
     } catch (const runtime::Error &error) {
       failure = std::string("the runtime says: ") + error.what();
     } catch (const std::exception &error) {
@@ -228,10 +248,8 @@ Json device::runCases(const std::string &deviceName, const std::string &folder, 
       failures.push_back({{"file", std::filesystem::path(paths[i]).filename()}, {"case", name}, {"message", failure}});
     }
   }
-  fmt::print("{} passed, {} failed, {} left out\n", passed, failures.size(), leftOut);
-  return {{"passed", passed},
-          {"failed", failures.size()},
-          {"left_out", leftOut},
-          {"targets", targets},
-          {"failures", failures}};
+  fmt::print("{} passed, {} failed, {} left out, {} not for this device\n", passed, failures.size(), leftOut,
+             unsuited.size());
+  return {{"passed", passed},   {"failed", failures.size()}, {"left_out", leftOut}, {"not_for_this_device", unsuited},
+          {"targets", targets}, {"failures", failures}};
 }

@@ -7,6 +7,7 @@
 #include "Benchmark.h"
 #include "Cases.h"
 #include "Report.h"
+#include "Steps.h"
 
 #include <CLI/CLI.hpp>
 
@@ -65,6 +66,9 @@ int main(int argc, char **argv) {
   CLI::App *bench = add("bench", "Measures attention beside a copy and a product of matrices.", true);
   bench->add_option("folder", folder, "the folder of the compiled modules")->required();
   bench->add_flag("--small", small, "sizes for a simulator");
+  CLI::App *steps = add("steps", "Compares decode steps that are replayed as a graph with steps that are not.", true);
+  steps->add_option("folder", folder, "the folder of the compiled modules")->required();
+  steps->add_flag("--small", small, "sizes for a simulator");
   CLI::App *modules = app.add_subcommand("bench-modules", "Writes the modules that are measured, to be compiled.");
   modules->add_option("folder", folder, "where to")->required();
   CLI::App *report = add("report", "Merges what parts left in a folder.", false);
@@ -85,6 +89,8 @@ int main(int argc, char **argv) {
       ok = results.at("failed") == 0 && results.at("left_out") == 0;
     } else if (bench->parsed()) {
       results = runBenchmarks(device, folder, small);
+    } else if (steps->parsed()) {
+      results = runSteps(device, folder, small);
     } else if (modules->parsed()) {
       writeBenchmarks(folder);
     } else {

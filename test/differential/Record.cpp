@@ -74,6 +74,29 @@ static llvm::json::Value resultOf(const Config &config, ResultKind kind, size_t 
   return result;
 }
 
+/// The artifact of a module for those of the targets that it compiles for; the others get their reason in `refused`.
+static llvm::FailureOr<std::vector<uint8_t>> compileFor(Compiler &compiler, mlir::ModuleOp module,
+                                                        CompileOptions options, llvm::json::Object &refused) {
+  compiler.take();
+  llvm::FailureOr<std::vector<uint8_t>> artifact = compileModule(module, options);
+  if (succeeded(artifact) || options.targets.size() == 1) {
+    return artifact;
+  }
+  std::vector<std::string> fitting;
+  for (const std::string &target : options.targets) {
+    CompileOptions one = options;
+    one.targets = {target};
+    compiler.take();
+    if (succeeded(compileModule(module, one))) {
+      fitting.push_back(target);
+    } else {
+      refused[target] = compiler.take();
+    }
+  }
+  options.targets = fitting;
+  return fitting.empty() ? llvm::FailureOr<std::vector<uint8_t>>(mlir::failure()) : compileModule(module, options);
+}
+
 llvm::Error differential::writeRecord(Compiler &compiler, const Kernel &kernel, const Session &session,
                                       const CaseId &id, llvm::ArrayRef<std::string> targets, StringRef cacheFolder,
                                       StringRef folder) {
@@ -104,10 +127,10 @@ llvm::Error differential::writeRecord(Compiler &compiler, const Kernel &kernel, 
   options.targets = targets;
   options.backend.cacheFolder = cacheFolder.str();
   options.provenance = "kvc-differential " + id.str();
-  compiler.take();
-  llvm::FailureOr<std::vector<uint8_t>> artifact = compileModule(*kernel.ir, options);
+  llvm::json::Object refused;
+  llvm::FailureOr<std::vector<uint8_t>> artifact = compileFor(compiler, *kernel.ir, options, refused);
   if (failed(artifact)) {
-    return llvm::createStringError("does not compile for " + llvm::join(targets, ", ") + ": " + compiler.take());
+    return llvm::createStringError("does not compile for any of " + llvm::join(targets, ", ") + ": " + compiler.take());
   }
   const std::string name = llvm::formatv("case-{0}", id.seed).str();
   auto pathOf = [&](StringRef suffix) {
@@ -124,6 +147,8 @@ llvm::Error differential::writeRecord(Compiler &compiler, const Kernel &kernel, 
       // The function whose first argument has the type of the caches.
       {"cache_of", kernel.module.find(FunctionKind::Dump)->name},
       {"calls", std::move(calls)},
+      // Targets without code, and why.
+      {"refused", std::move(refused)},
   };
   if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
     return llvm::createStringError("cannot create the folder '" + folder + "': " + error.message());

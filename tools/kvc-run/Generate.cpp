@@ -204,8 +204,8 @@ Status runOrFail(const GenerateRun &run) {
     llvm::errs() << "compiling " << run.model.path << " ...\n";
   }
   LanguageModelOptions options = run.model;
-  // On a CPU everything is on the host, and the list would cost time that is being measured.
-  options.profile = run.simReport || (run.json && options.device != "cpu");
+  // On a CPU everything is on the host, and the list would cost time that is being measured. A graph has no dispatches.
+  options.profile = run.simReport || (run.json && options.device != "cpu" && !options.graphs);
   KVC_ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LanguageModel::load(options));
   KVC_ASSIGN_OR_RETURN(std::vector<Stream> streams, readPrompts(run, model->tokenizer()));
   int64_t longest = 0;
@@ -238,6 +238,10 @@ Status runOrFail(const GenerateRun &run) {
                  {"kv_bytes_per_token", tokens ? statistics.bytes_used / tokens : 0.0},
                  {"kv_effective_bits", effectiveBits(facts, statistics.bytes_used, tokens * double(facts.layers))},
                  {"target", model->target()}};
+  if (options.graphs) {
+    KVC_ASSIGN_OR_RETURN(LanguageModel::GraphCounts graphs, model->graphCounts());
+    common["graphs"] = {{"captured", graphs.captured}, {"launched", graphs.launched}};
+  }
   json sequences = json::array();
   for (const Stream &stream : streams) {
     KVC_ASSIGN_OR_RETURN(std::string text, model->tokenizer().decode(stream.ids, /*showSpecial=*/false));

@@ -39,6 +39,8 @@ struct LanguageModelOptions {
   std::string cacheFolder;
   /// Keep what is dispatched, for takeProfile.
   bool profile = false;
+  /// Replay launches of equal calls as graphs; an error on a device that has none.
+  bool graphs = false;
 };
 
 /// Names of storages of keys and values: each storage format, and kivi- before those of integers.
@@ -112,6 +114,12 @@ public:
 
   /// The dispatches since the last call, as kvc_device_take_profile gives them.
   Result<std::string> takeProfile() const;
+
+  /// Graphs that were captured so far, and how often one was launched.
+  struct GraphCounts {
+    int64_t captured = 0, launched = 0;
+  };
+  Result<GraphCounts> graphCounts() const;
 
   /// Room for `sequences` sequences of `maxLength` tokens.
   Result<ModelSession> createSession(int32_t sequences, int64_t maxLength) const;

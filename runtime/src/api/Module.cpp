@@ -179,6 +179,35 @@ kvc_status_t kvc_device_set_profiling(kvc_device_t *device, int32_t on) {
   });
 }
 
+kvc_status_t kvc_device_set_graphs(kvc_device_t *device, int32_t on) {
+  return guarded([&]() -> Status {
+    KVC_REQUIRE(device);
+    if (on && !device->device->hasGraphs()) {
+      return {StatusCode::unsupported,
+              "expects a device that replays graphs, a GPU, but got '" + device->device->name() + "'"};
+    }
+    device->device->setGraphs(on != 0);
+    return {};
+  });
+}
+
+kvc_status_t kvc_device_get_graph_counts(const kvc_device_t *device, int64_t *captured, int64_t *launched) {
+  for (int64_t *count : {captured, launched}) {
+    if (count) {
+      *count = 0;
+    }
+  }
+  return guarded([&]() -> Status {
+    KVC_REQUIRE(device);
+    KVC_REQUIRE(captured);
+    KVC_REQUIRE(launched);
+    const rt::GraphCounts counts = device->device->graphCounts();
+    *captured = counts.captured;
+    *launched = counts.launched;
+    return {};
+  });
+}
+
 kvc_status_t kvc_device_take_profile(kvc_device_t *device, const char **json) {
   static thread_local std::string text;
   if (json) {

@@ -57,7 +57,7 @@ Result<std::shared_ptr<Batch>> Batch::create(std::shared_ptr<Device> device, std
   std::copy(sequences.begin(), sequences.end(), words.begin() + ptrdiff_t(batch->sequencesAt));
   std::copy(positions.begin(), positions.end(), words.begin() + ptrdiff_t(batch->positionsAt));
   uint64_t bytes = words.size() * sizeof(int32_t);
-  KVC_ASSIGN_OR_RETURN(batch->memory, Memory::allocate(device, bytes, MemoryKind::shared));
+  KVC_ASSIGN_OR_RETURN(batch->memory, Memory::allocate(device, bytes, MemoryKind::device));
   KVC_RETURN_IF_ERROR(device->copyToDevice(batch->memory.data(), words.data(), bytes));
   return batch;
 }

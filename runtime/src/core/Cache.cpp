@@ -111,6 +111,12 @@ Status Cache::initialize(std::shared_ptr<Device> device, std::shared_ptr<const C
   lengthData = tableData + aligned(tableWords);
   sealedData = lengthData + aligned(tableCount);
   tailData = sealedData + aligned(tableCount);
+  if (!cacheDevice->isHostMemory()) {
+    KVC_ASSIGN_OR_RETURN(deviceMemory, Memory::allocate(cacheDevice, words, MemoryKind::device));
+  }
+  noteRow(0);
+  noteRow(std::max<int64_t>(int64_t(tableCount) - 1, 0));
+  noteCounters();
   std::fill_n(tableData, tableWords, -1);
   std::fill_n(lengthData, tableCount, 0);
   std::fill_n(sealedData, tableCount, 0);
@@ -134,6 +140,7 @@ void Cache::disposeLocked() {
     clearLocked(sequence);
   }
   memory = Memory();
+  deviceMemory = Memory();
 }
 
 template <typename Function> void Cache::forEachTable(const Batch &batch, Function function) const {
@@ -197,18 +204,23 @@ void Cache::addDemand(int64_t table, int64_t first, int64_t slots, Demand &pages
 }
 
 Status Cache::ownBlocks(int64_t table, int64_t first, int64_t slots) {
-  auto own = [](BlockPool &pool, int32_t &block) -> Status {
+  auto own = [](BlockPool &pool, int32_t &block, auto note) -> Status {
+    int32_t owned = block;
     if (block < 0) {
-      block = pool.take();
-      return {};
+      owned = pool.take();
+    } else {
+      KVC_ASSIGN_OR_RETURN(owned, pool.makeUnique(block));
     }
-    KVC_ASSIGN_OR_RETURN(block, pool.makeUnique(block));
+    if (owned != block) {
+      block = owned;
+      note();
+    }
     return {};
   };
   for (int64_t page = first; page < pagesFor(slots); ++page) {
-    KVC_RETURN_IF_ERROR(own(cachePool->pages, row(table)[page]));
+    KVC_RETURN_IF_ERROR(own(cachePool->pages, row(table)[page], [&] { noteRow(table); }));
   }
-  return hasTail() ? own(cachePool->tails, tailData[table]) : Status();
+  return hasTail() ? own(cachePool->tails, tailData[table], [&] { noteCounters(); }) : Status();
 }
 
 Status Cache::checkAppendLocked(const Batch &batch) const {
@@ -284,11 +296,13 @@ Status Cache::reserveRewriteLocked(const Batch &batch) {
     }
   };
   forEachTable(batch, [&](int64_t table, int64_t) {
+    noteRow(table);
     for (int64_t page = 0; page < tableColumns && row(table)[page] >= 0; ++page) {
       own(cachePool->pages, row(table)[page]);
     }
     if (tailData[table] >= 0) {
       own(cachePool->tails, tailData[table]);
+      noteCounters();
     }
   });
   return status;
@@ -343,6 +357,7 @@ Status Cache::releaseLocked(const Batch &batch) {
     for (int64_t page = pagesFor(lengthData[table]); status.ok() && page < tableColumns && row(table)[page] >= 0;
          ++page) {
       cachePool->pages.drop(std::exchange(row(table)[page], -1));
+      noteRow(table);
     }
   });
   return status;
@@ -369,14 +384,42 @@ void Cache::markBrokenLocked(const Batch &batch) {
 void Cache::appendWords(std::vector<uint64_t> &words) const {
   auto address = [](const void *pointer) { return uint64_t(reinterpret_cast<uintptr_t>(pointer)); };
   uint64_t tableCount = uint64_t(tables());
-  for (uint64_t word : {address(cachePool->pages.data()), cachePool->pages.bytes(), // pages
-                        address(tableData), tableCount, uint64_t(tableColumns),     // table
-                        address(lengthData), tableCount,                            // lengths
-                        address(sealedData), tableCount,                            // sealed
-                        address(cachePool->tails.data()), cachePool->tails.bytes(), // tails
-                        address(tailData), tableCount}) {                           // tail_table
+  for (uint64_t word : {address(cachePool->pages.data()), cachePool->pages.bytes(),       // pages
+                        address(onDevice(tableData)), tableCount, uint64_t(tableColumns), // table
+                        address(onDevice(lengthData)), tableCount,                        // lengths
+                        address(onDevice(sealedData)), tableCount,                        // sealed
+                        address(cachePool->tails.data()), cachePool->tails.bytes(),       // tails
+                        address(onDevice(tailData)), tableCount}) {                       // tail_table
     words.push_back(word);
   }
+}
+
+Status Cache::uploadLocked() const {
+  if (!deviceMemory) {
+    return {};
+  }
+  auto upload = [&](const int32_t *from, uint64_t words) {
+    return cacheDevice->enqueueCopyToDevice(onDevice(from), from, words * sizeof(int32_t));
+  };
+  if (firstChanged <= lastChanged && lastChanged < tables()) {
+    KVC_RETURN_IF_ERROR(upload(row(firstChanged), uint64_t((lastChanged - firstChanged + 1) * tableColumns)));
+  }
+  if (countersChanged) {
+    KVC_RETURN_IF_ERROR(upload(lengthData, counterWords()));
+  }
+  firstChanged = std::numeric_limits<int64_t>::max();
+  lastChanged = -1;
+  countersChanged = false;
+  return {};
+}
+
+Status Cache::downloadLocked() const {
+  if (!deviceMemory) {
+    return {};
+  }
+  // Lengths and what is sealed: kernels change neither tables nor tails.
+  const auto words = uint64_t(tailData - lengthData);
+  return cacheDevice->enqueueCopyToHost(lengthData, onDevice(lengthData), words * sizeof(int32_t));
 }
 
 Status Cache::forkLocked(int64_t source, int64_t destination) {
@@ -403,6 +446,8 @@ Status Cache::forkLocked(int64_t source, int64_t destination) {
     }
     lengthData[to] = lengthData[from];
     sealedData[to] = sealedData[from];
+    noteRow(to);
+    noteCounters();
   }
   appendedCount[size_t(destination)] = appendedCount[size_t(source)];
   return {};
@@ -453,6 +498,8 @@ void Cache::truncateLocked(int64_t sequence, int64_t length) {
   int64_t perSequence = cacheSpec->tablesPerSequence;
   int64_t longest = longestLocked(sequence);
   for (int64_t table = sequence * perSequence; table < (sequence + 1) * perSequence; ++table) {
+    noteRow(table);
+    noteCounters();
     if (lengthData[table] > length) {
       lengthData[table] = int32_t(length);
       sealedData[table] = std::min(sealedData[table], int32_t(length));
@@ -471,6 +518,8 @@ void Cache::clearLocked(int64_t sequence) {
   // Does not read lengths: a kernel that failed may have left any number.
   int64_t perSequence = cacheSpec->tablesPerSequence;
   for (int64_t table = sequence * perSequence; table < (sequence + 1) * perSequence; ++table) {
+    noteRow(table);
+    noteCounters();
     for (int64_t page = 0; page < tableColumns && row(table)[page] >= 0; ++page) {
       cachePool->pages.drop(std::exchange(row(table)[page], -1));
     }

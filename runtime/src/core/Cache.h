@@ -10,7 +10,8 @@
 #include "core/Batch.h"
 #include "core/PagePool.h"
 
-#include <array>
+#include <algorithm>
+#include <limits>
 
 namespace kvc::rt {
 
@@ -88,6 +89,11 @@ public:
   void markBrokenLocked(const Batch &batch);
   /// Array i of section 2: address and dynamic dimensions, appended to `words`.
   void appendWords(std::vector<uint64_t> &words) const;
+  // On a device with memory of its own tables and counters lie there, and the host has a copy. Both enqueue copies.
+  /// Before a kernel that has the cache as an operand: what the host has changed.
+  Status uploadLocked() const;
+  /// Behind such a kernel: the counters. The host's copy is right after the next synchronize.
+  Status downloadLocked() const;
 
   // What a user does.
   Status fork(int64_t source, int64_t destination);
@@ -143,6 +149,17 @@ private:
   int64_t pagesFor(int64_t slots) const { return (slots + cacheSpec->pageSlots - 1) / int64_t(cacheSpec->pageSlots); }
   bool hasTail() const { return cacheSpec->tailSlots > 0; }
   template <typename Function> void forEachTable(const Batch &batch, Function function) const;
+  /// The host has changed the row of a table; its counters or its tail.
+  void noteRow(int64_t table) {
+    firstChanged = std::min(firstChanged, table);
+    lastChanged = std::max(lastChanged, table);
+  }
+  void noteCounters() { countersChanged = true; }
+  /// Where a part of the host's copy lies for kernels.
+  void *onDevice(const int32_t *part) const {
+    return (deviceMemory ? deviceMemory.as<int32_t>() : memory.as<int32_t>()) + (part - memory.as<int32_t>());
+  }
+  uint64_t counterWords() const { return memory.bytes() / sizeof(int32_t) - uint64_t(lengthData - tableData); }
 
   std::shared_ptr<Device> cacheDevice;
   std::shared_ptr<const CacheSpec> cacheSpec;
@@ -150,13 +167,17 @@ private:
   int32_t sequenceCount = 0;
   int64_t slotsPerTable = 0;
   int64_t tableColumns = 0;
-  Memory memory; // the four arrays of tables
+  Memory memory;       // the four arrays of tables: page tables, lengths, sealed, tail table
+  Memory deviceMemory; // what kernels see of it; none where that is the host's memory
   int32_t *tableData = nullptr;
   int32_t *lengthData = nullptr;
   int32_t *sealedData = nullptr;
   int32_t *tailData = nullptr;
   std::vector<int64_t> appendedCount; // per sequence
   std::vector<uint8_t> broken;        // per sequence
+  // What the device has not been told of.
+  mutable int64_t firstChanged = std::numeric_limits<int64_t>::max(), lastChanged = -1;
+  mutable bool countersChanged = false;
 };
 
 } // namespace kvc::rt

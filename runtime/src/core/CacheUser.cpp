@@ -228,6 +228,7 @@ Status Cache::importTables(const Tables &given) {
   }
   cachePool->pages.takeThese(newPages);
   cachePool->tails.takeThese(newTails);
+  // Clearing has noted every table.
   std::copy(given.table.begin(), given.table.end(), tableData);
   std::copy(given.lengths.begin(), given.lengths.end(), lengthData);
   std::copy(given.sealed.begin(), given.sealed.end(), sealedData);

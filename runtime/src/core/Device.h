@@ -11,6 +11,7 @@
 #include "core/Profile.h"
 #include "support/Result.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -22,7 +23,7 @@ namespace kvc::rt {
 
 enum class MemoryKind {
   device, ///< fast for kernels; the host copies
-  shared, ///< read and written by host and kernels: tables, lengths, batches
+  shared, ///< read and written by the host, and by kernels and copies: the host's side of tables, results
 };
 
 enum class CodeFormat { sharedObject, cubin, hsaco };
@@ -38,6 +39,19 @@ struct KernelInfo {
   uint64_t scratchBytes = 0;
   /// Of GPUs: threads of a block, bytes of its dynamic shared memory.
   uint32_t teamLanes = 0, stagingBytes = 0;
+};
+
+/// One kernel of loaded code: its arguments and the number of its work items.
+struct Launch {
+  size_t kernel = 0;
+  std::vector<uint64_t> words;
+  int64_t items = 0;
+  bool operator==(const Launch &) const = default;
+};
+
+/// Sequences of launches that a device has made a graph of, and how often it has launched one.
+struct GraphCounts {
+  int64_t captured = 0, launched = 0;
 };
 
 /// What a launch tells that is waited for.
@@ -72,6 +86,14 @@ public:
   virtual Status copyToDevice(void *destination, const void *source, uint64_t bytes) = 0;
   virtual Status copyToHost(void *destination, const void *source, uint64_t bytes) = 0;
   virtual Status copyOnDevice(void *destination, const void *source, uint64_t bytes) = 0;
+  /// Copies behind everything launched that may return before they are made: until the next synchronize both sides stay
+  /// as they are.
+  virtual Status enqueueCopyToDevice(void *destination, const void *source, uint64_t bytes) {
+    return copyToDevice(destination, source, bytes);
+  }
+  virtual Status enqueueCopyToHost(void *destination, const void *source, uint64_t bytes) {
+    return copyToHost(destination, source, bytes);
+  }
 
   /// `assembly`: the text that the code was made from, where a device can
   /// use it too.
@@ -84,6 +106,19 @@ public:
   /// the kernel and fills the report.
   virtual Status launch(const Code &code, size_t kernel, std::span<const uint64_t> words, int64_t items,
                         LaunchReport *report = nullptr) = 0;
+  /// Launches in their order, as one call of `launch` for each would do it. A device with graphs that are on keeps a
+  /// graph of a sequence that came before with the same words, and launches that.
+  virtual Status launchAll(const Code &code, std::span<const Launch> launches) {
+    for (const Launch &each : launches) {
+      KVC_RETURN_IF_ERROR(launch(code, each.kernel, each.words, each.items));
+    }
+    return {};
+  }
+  virtual bool hasGraphs() const { return false; }
+  virtual GraphCounts graphCounts() const { return {}; }
+  bool usesGraphs() const { return graphs.load(std::memory_order_relaxed); }
+  void setGraphs(bool on) { graphs.store(on, std::memory_order_relaxed); }
+
   /// Waits for everything launched.
   virtual Status synchronize() = 0;
 
@@ -91,6 +126,7 @@ public:
 
 private:
   Profile deviceProfile;
+  std::atomic<bool> graphs = false;
 };
 
 struct DeviceOptions {

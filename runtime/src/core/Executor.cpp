@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "core/Executor.h"
+#include "core/Lengths.h"
 #include "core/PendingWork.h"
+#include "core/SizeClass.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <set>
 
 namespace kvc::rt {
@@ -54,10 +57,11 @@ int64_t ceilDiv(int64_t a, int64_t b) {
 
 class Call {
 public:
-  Call(const std::shared_ptr<Module> &module, const fb::Function &function)
+  Call(const std::shared_ptr<Module> &module, const fb::Function &function, bool mayRoundLengths)
       : module(module), device(*module->device()), function(function), weights(module->weights()),
         values(sizeOfVector(function.values())), memo(sizeOfVector(function.exprs())),
-        memoStep(sizeOfVector(function.exprs()), 0), pending(device) {}
+        memoStep(sizeOfVector(function.exprs()), 0), queues(device.usesGraphs() && !device.profile().isOn()),
+        roundsLengths(queues && mayRoundLengths), pending(device, module->code(), queues) {}
 
   Status run(const std::vector<Argument> &arguments, std::vector<CallResult> &results) {
     KVC_RETURN_IF_ERROR(bindArguments(arguments));
@@ -66,6 +70,7 @@ public:
     Status status = runSteps(results);
     if (!status.ok()) {
       // Nothing of the call may run on when its memory goes; what a kernel reports now has a cause that is known.
+      pending.drop();
       (void)pending.waitForAll();
     }
     if (!status.ok() && changed) {
@@ -227,8 +232,8 @@ private:
     state.address = argument.data;
     bool isAligned = uintptr_t(argument.data) % artifact::sizeOf(tensor.dtype()) == 0;
     if (!device.isHostMemory() || !isAligned || bytes == 0) {
-      KVC_ASSIGN_OR_RETURN(state.buffer, module->temporaries().allocate(bytes));
-      KVC_RETURN_IF_ERROR(device.copyToDevice(state.buffer.data(), argument.data, bytes));
+      KVC_ASSIGN_OR_RETURN(state.buffer, allocateTemporary(bytes));
+      KVC_RETURN_IF_ERROR(device.enqueueCopyToDevice(state.buffer.data(), argument.data, bytes));
       state.address = state.buffer.data();
     }
     hostData[&tensor] = argument.data;
@@ -393,8 +398,11 @@ private:
       if (expr.op() == fb::ExprOp::tables) {
         return cache->tables();
       }
-      return expr.op() == fb::ExprOp::max_pages ? Result<int64_t>(cache->maxPages())
-                                                : pending.maxLength(*cache, *values[size_t(expr.b())].batch);
+      if (expr.op() == fb::ExprOp::max_pages) {
+        return cache->maxPages();
+      }
+      KVC_ASSIGN_OR_RETURN(int64_t length, pending.maxLength(*cache, *values[size_t(expr.b())].batch));
+      return roundsLengths ? roundUpLength(length, cache->maxLength()) : length;
     }
     }
     return Status(StatusCode::internal, "expects a verified expression");
@@ -453,6 +461,7 @@ private:
     if (it != hostData.end()) {
       std::memcpy(element, static_cast<const uint8_t *>(it->second) + uint64_t(at) * size, size);
     } else {
+      KVC_RETURN_IF_ERROR(pending.flush());
       KVC_RETURN_IF_ERROR(
           device.copyToHost(element, static_cast<const uint8_t *>(state.address) + uint64_t(at) * size, size));
     }
@@ -477,6 +486,16 @@ private:
     return dims;
   }
 
+  Result<Temporary> allocateTemporary(uint64_t bytes) {
+    const uint64_t size = sizeClass(bytes);
+    if (auto it = freed.lower_bound({size, nullptr}); it != freed.end() && it->first.first == size) {
+      Temporary taken = std::move(it->second);
+      freed.erase(it);
+      return taken;
+    }
+    return module->temporaries().allocate(bytes);
+  }
+
   /// Gives a tensor an address: allocates buffers, resolves views.
   Status bind(size_t index) {
     State &state = values[index];
@@ -489,7 +508,7 @@ private:
     KVC_ASSIGN_OR_RETURN(state.dims, evaluateDims(tensor));
     KVC_ASSIGN_OR_RETURN(uint64_t bytes, bytesOf(tensor, state.dims));
     if (!isView) {
-      KVC_ASSIGN_OR_RETURN(state.buffer, module->temporaries().allocate(bytes));
+      KVC_ASSIGN_OR_RETURN(state.buffer, allocateTemporary(bytes));
       state.address = state.buffer.data();
       state.bound = true;
       return {};
@@ -555,14 +574,15 @@ private:
         KVC_RETURN_IF_ERROR(freeValue(step.free()->Get(k)));
       }
     }
-    KVC_RETURN_IF_ERROR(pending.waitForAll());
+    // Elsewhere results are copied behind the kernels: one wait for all of them.
+    KVC_RETURN_IF_ERROR(device.isHostMemory() ? pending.waitForAll() : pending.flush());
     nextStep();
     for (size_t i = 0; i < sizeOfVector(function.results()); ++i) {
       if (Status status = takeResult(function.results()->Get(i)->value(), results); !status.ok()) {
         return std::move(status).withContext(fmt::format("result {}", i));
       }
     }
-    return {};
+    return pending.waitForAll();
   }
 
   Status freeValue(size_t index) {
@@ -572,7 +592,12 @@ private:
       state.cache->disposeLocked();
       state.cache.reset();
     }
-    // Whoever gets the buffer next is launched behind the kernels that use it now.
+    // Whoever gets the buffer next is launched behind the kernels that use it now. Those that are kept are not launched
+    // yet: until then it is for this call alone.
+    if (queues && state.buffer) {
+      const std::pair<uint64_t, const void *> key(state.buffer.bytes(), state.buffer.data());
+      freed.emplace(key, std::move(state.buffer));
+    }
     state.buffer = Temporary();
     return {};
   }
@@ -661,7 +686,7 @@ private:
     for (size_t i = 0; i < sizeOfVector(dispatch.operands()); ++i) {
       KVC_RETURN_IF_ERROR(appendWords(dispatch.operands()->Get(i)));
       if (const std::shared_ptr<Cache> &cache = values[dispatch.operands()->Get(i)].cache) {
-        pending.addKernelOf(*cache);
+        KVC_RETURN_IF_ERROR(pending.addKernelOf(*cache));
       }
     }
     KVC_ASSIGN_OR_RETURN(int64_t items, evaluate(dispatch.items()));
@@ -678,8 +703,9 @@ private:
   Status launch(size_t kernel, int64_t items) {
     Profile &profile = device.profile();
     if (!profile.isOn()) {
-      return device.launch(module->code(), kernel, words, items);
+      return pending.launch(kernel, words, items);
     }
+    KVC_RETURN_IF_ERROR(pending.flush());
     LaunchReport report;
     const auto start = std::chrono::steady_clock::now();
     Status status = device.launch(module->code(), kernel, words, items, &report);
@@ -719,11 +745,11 @@ private:
       if (tensor.source() == fb::TensorSource::buffer && device.isHostMemory() && isLastResult(index, results.size())) {
         result.buffer = std::move(state.buffer);
       } else if (device.isHostMemory()) {
-        KVC_ASSIGN_OR_RETURN(result.buffer, module->temporaries().allocate(bytes));
+        KVC_ASSIGN_OR_RETURN(result.buffer, allocateTemporary(bytes));
         KVC_RETURN_IF_ERROR(device.copyToHost(result.buffer.data(), state.address, bytes));
       } else {
         KVC_ASSIGN_OR_RETURN(result.host, Memory::allocate(module->device(), bytes, MemoryKind::shared));
-        KVC_RETURN_IF_ERROR(device.copyToHost(result.host.data(), state.address, bytes));
+        KVC_RETURN_IF_ERROR(device.enqueueCopyToHost(result.host.data(), state.address, bytes));
       }
       break;
     }
@@ -763,6 +789,8 @@ private:
   std::unordered_map<const fb::Tensor *, const void *> hostData; // of argument tensors
   std::vector<uint64_t> words;                                   // of the dispatch at hand
   bool changed = false;
+  const bool queues, roundsLengths;
+  std::map<std::pair<uint64_t, const void *>, Temporary> freed; // while launches are kept
   PendingWork pending;
 };
 
@@ -772,7 +800,7 @@ Status run(const std::shared_ptr<Module> &module, size_t index, const std::vecto
            std::vector<CallResult> &results) {
   const fb::Function &function = module->function(index);
   results.clear();
-  Status status = Call(module, function).run(arguments, results);
+  Status status = Call(module, function, module->mayRoundLengths(index)).run(arguments, results);
   if (!status.ok()) {
     results.clear();
     return std::move(status).withContext(fmt::format("function '{}'", function.name()->str()));

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "core/Module.h"
 
+#include "core/Lengths.h"
+
 #include "gguf/File.h"
 
 #include <fmt/format.h>
@@ -63,6 +65,7 @@ Status Module::chooseTarget(const std::string &forced) {
     const fb::Plan &plan = *artifact.module().plans()->Get(target->plan());
     for (size_t i = 0; i < sizeOfVector(plan.functions()); ++i) {
       functions.push_back(plan.functions()->Get(i));
+      roundable.push_back(rt::mayRoundLengths(*functions.back()));
     }
     for (size_t i = 0; i < sizeOfVector(artifact.module().caches()); ++i) {
       const fb::CacheSpec &spec = *artifact.module().caches()->Get(i);

@@ -43,6 +43,8 @@ public:
 
   size_t functionCount() const { return functions.size(); }
   const fb::Function &function(size_t index) const { return *functions[index]; }
+  /// See Lengths.h.
+  bool mayRoundLengths(size_t index) const { return roundable[index]; }
   /// Errors: notFound, with the names that there are.
   Result<size_t> findFunction(std::string_view name) const;
 
@@ -69,6 +71,7 @@ private:
   const fb::Target *target = nullptr;
   std::shared_ptr<Code> moduleCode;
   std::vector<const fb::Function *> functions;
+  std::vector<bool> roundable; // by function
   std::vector<std::shared_ptr<const CacheSpec>> specs;
   std::vector<Memory> constants;
   std::shared_ptr<Temporaries> moduleTemporaries;

@@ -2,7 +2,7 @@
 //
 // A device may run kernels later than they are launched. Tables and counters of
 // caches are read and written by kernels and by the host: this says when the
-// host must wait.
+// host must wait. Where the device replays graphs, launches are kept until then.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KVC_CORE_PENDINGWORK_H
@@ -12,18 +12,35 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace kvc::rt {
 
 /// Of one call, whose caches are locked.
 class PendingWork {
 public:
-  explicit PendingWork(Device &device) : device(device) {}
+  /// With `queues`, launches of `code` are kept, and made together.
+  PendingWork(Device &device, const Code &code, bool queues) : device(device), code(code), queues(queues) {}
 
-  /// A kernel that has this cache as an operand was launched.
-  void addKernelOf(const Cache &cache) {
+  Status launch(size_t kernel, const std::vector<uint64_t> &words, int64_t items) {
+    if (!queues) {
+      return device.launch(code, kernel, words, items);
+    }
+    queued.push_back({kernel, words, items});
+    return {};
+  }
+
+  /// Makes what is kept.
+  Status flush() { return queued.empty() ? Status() : device.launchAll(code, std::exchange(queued, {})); }
+
+  /// Forgets what is kept: the call has failed.
+  void drop() { queued.clear(); }
+
+  /// A kernel that has this cache as an operand will be launched next.
+  Status addKernelOf(const Cache &cache) {
     busy.insert(&cache);
     rewritten.erase(&cache);
+    return cache.uploadLocked();
   }
 
   /// Before the host touches a cache.
@@ -33,8 +50,17 @@ public:
   }
 
   Status waitForAll() {
-    busy.clear();
-    return device.synchronize();
+    Status first = flush();
+    auto then = [&](Status status) {
+      if (first.ok()) {
+        first = std::move(status);
+      }
+    };
+    for (const Cache *cache : std::exchange(busy, {})) {
+      then(cache->downloadLocked());
+    }
+    then(device.synchronize());
+    return first;
   }
 
   /// The next kernel may change any slot.
@@ -65,6 +91,9 @@ private:
   };
 
   Device &device;
+  const Code &code;
+  const bool queues;
+  std::vector<Launch> queued;
   std::unordered_set<const Cache *> busy;
   /// Caches with a reservation for a kernel that is not launched yet.
   std::unordered_set<const Cache *> rewritten;

@@ -1,27 +1,13 @@
 //===- Temporaries.cpp - Reused device memory for buffers -----------------===//
 //
-// Size classes and the list of buffers that are not in use.
+// The list of buffers that are not in use.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Temporaries.h"
 
-#include <bit>
+#include "core/SizeClass.h"
 
 namespace kvc::rt {
-namespace {
-
-/// Rounds up to a quarter of a power of two: at most a fifth is wasted, and
-/// buffers whose sizes grow slowly still fit.
-uint64_t sizeClass(uint64_t bytes) {
-  if (bytes <= 64) {
-    return 64;
-  }
-  uint64_t step = std::max<uint64_t>(std::bit_floor(bytes - 1) / 4, 64);
-  return (bytes + step - 1) / step * step;
-}
-
-} // namespace
-
 Temporary::~Temporary() {
   if (owner && memory) {
     owner->giveBack(std::move(memory));
@@ -33,7 +19,8 @@ Result<Temporary> Temporaries::allocate(uint64_t bytes) {
   Temporary temporary;
   {
     std::lock_guard lock(mutex);
-    if (auto it = kept.find(size); it != kept.end()) {
+    // The lowest address: calls that need the same buffers get the same ones, in whatever order they give them back.
+    if (auto it = kept.lower_bound({size, 0}); it != kept.end() && it->first.first == size) {
       temporary.memory = std::move(it->second);
       kept.erase(it);
       totalKept -= size;
@@ -51,7 +38,8 @@ void Temporaries::giveBack(Memory memory) {
   if (totalKept + memory.bytes() <= maxKept) {
     uint64_t size = memory.bytes();
     totalKept += size;
-    kept.emplace(size, std::move(memory));
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    kept.emplace(std::pair(size, address), std::move(memory));
   }
 }
 

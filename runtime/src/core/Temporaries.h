@@ -29,6 +29,8 @@ public:
   ~Temporary();
 
   void *data() const { return memory.data(); }
+  /// A size class.
+  uint64_t bytes() const { return memory.bytes(); }
   explicit operator bool() const { return bool(memory); }
 
 private:
@@ -54,7 +56,8 @@ private:
 
   std::shared_ptr<Device> device;
   mutable std::mutex mutex;
-  std::multimap<uint64_t, Memory> kept;
+  /// By size and address.
+  std::map<std::pair<uint64_t, uintptr_t>, Memory> kept;
   uint64_t totalKept = 0;
 };
 

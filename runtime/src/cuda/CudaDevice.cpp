@@ -4,7 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "cuda/CudaDevice.h"
+#include "core/SizeClass.h"
 #include "cuda/CudaDriver.h"
+#include "cuda/CudaGraphs.h"
 
 #include <fmt/format.h>
 
@@ -15,6 +17,8 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <limits>
+#include <mutex>
+#include <set>
 
 namespace kvc::rt {
 namespace {
@@ -74,12 +78,63 @@ bool isWholeImage(std::span<const uint8_t> bytes) {
   return true;
 }
 
+/// Memory that was given back and is handed out again: a driver's allocations are slow, and its releases wait for the
+/// device. All work is in one stream, so what still runs is done before a new user's work begins. The lowest address
+/// comes first: the same calls get the same addresses, which graphs need. Thread-safe.
+class KeptMemory {
+public:
+  /// Of blocks up to `largest` bytes at most `most` bytes in all.
+  KeptMemory(uint64_t largest, uint64_t most) : largest(largest), most(most) {}
+
+  /// What to allocate for `bytes`. A launch wants addresses even of what is empty.
+  uint64_t sizeOf(uint64_t bytes) const { return bytes <= largest ? sizeClass(std::max<uint64_t>(bytes, 1)) : bytes; }
+
+  /// Null where none of that size is kept.
+  void *take(uint64_t size) {
+    std::lock_guard lock(mutex);
+    auto it = blocks.lower_bound({size, nullptr});
+    if (it == blocks.end() || it->first != size) {
+      return nullptr;
+    }
+    void *memory = it->second;
+    blocks.erase(it);
+    total -= size;
+    return memory;
+  }
+
+  /// False where there is no room.
+  bool keep(uint64_t size, void *memory) {
+    std::lock_guard lock(mutex);
+    if (size > largest || total + size > most) {
+      return false;
+    }
+    total += size;
+    blocks.emplace(size, memory);
+    return true;
+  }
+
+  template <typename Function> void forEach(Function function) const {
+    for (const auto &[size, memory] : blocks) {
+      function(memory);
+    }
+  }
+
+private:
+  const uint64_t largest, most;
+  std::mutex mutex;
+  std::set<std::pair<uint64_t, void *>> blocks;
+  uint64_t total = 0;
+};
+
 class CudaCode final : public Code {
 public:
-  CudaCode(std::shared_ptr<cuda::Driver> driver, cuda::Context context) : driver(std::move(driver)), context(context) {}
+  CudaCode(const std::shared_ptr<cuda::Driver> &driver, cuda::Context context,
+           std::shared_ptr<cuda::GraphCounters> counters)
+      : graphs(driver, std::move(counters)), driver(driver), context(context) {}
   ~CudaCode() override {
     if (module) {
       (void)driver->cuCtxSetCurrent(context);
+      graphs.clear();
       (void)driver->cuModuleUnload(module);
     }
   }
@@ -90,6 +145,7 @@ public:
   };
   cuda::ModuleHandle module = nullptr;
   std::vector<Entry> kernels;
+  mutable cuda::GraphCache graphs;
 
 private:
   std::shared_ptr<cuda::Driver> driver;
@@ -118,13 +174,26 @@ public:
     if (int result = driver->cuDevicePrimaryCtxRetain(&device->context, device->number)) {
       return driver->failure(result, fmt::format("cannot make a context on the device '{}'", device->deviceName));
     }
+    KVC_RETURN_IF_ERROR(device->enter());
+    if (int result = driver->cuStreamCreate(&device->stream, cuda::streamNonBlocking)) {
+      return driver->failure(result, fmt::format("cannot make a stream on the device '{}'", device->deviceName));
+    }
     return std::shared_ptr<Device>(std::move(device));
   }
 
   ~CudaDevice() override {
-    if (context) {
-      (void)driver->cuDevicePrimaryCtxRelease_v2(number);
+    if (!context) {
+      return;
     }
+    if (enter().ok()) {
+      for (MemoryKind kind : {MemoryKind::device, MemoryKind::shared}) {
+        poolOf(kind).forEach([&](void *memory) { release(memory, kind); });
+      }
+      if (stream) {
+        (void)driver->cuStreamDestroy_v2(stream);
+      }
+    }
+    (void)driver->cuDevicePrimaryCtxRelease_v2(number);
   }
 
   const std::string &name() const override { return deviceName; }
@@ -141,8 +210,10 @@ public:
   }
 
   Result<void *> allocate(uint64_t bytes, MemoryKind kind) override {
-    // A launch wants addresses even of what is empty.
-    size_t size = std::max<uint64_t>(bytes, 1);
+    const uint64_t size = poolOf(kind).sizeOf(bytes);
+    if (void *memory = poolOf(kind).take(size)) {
+      return memory;
+    }
     void *memory = nullptr;
     DevicePointer pointer = 0;
     KVC_RETURN_IF_ERROR(enter());
@@ -155,21 +226,32 @@ public:
     return kind == MemoryKind::shared ? memory : reinterpret_cast<void *>(pointer);
   }
 
-  void free(void *memory, uint64_t, MemoryKind kind) override {
-    if (memory && enter().ok()) {
-      (void)(kind == MemoryKind::shared ? driver->cuMemFreeHost(memory) : driver->cuMemFree_v2(addressOf(memory)));
+  void free(void *memory, uint64_t bytes, MemoryKind kind) override {
+    if (memory && !poolOf(kind).keep(poolOf(kind).sizeOf(bytes), memory) && enter().ok()) {
+      release(memory, kind);
     }
   }
 
   bool isHostMemory() const override { return false; }
   Status copyToDevice(void *destination, const void *source, uint64_t bytes) override {
-    return copy(bytes, "to", [&] { return driver->cuMemcpyHtoD_v2(addressOf(destination), source, bytes); });
+    KVC_RETURN_IF_ERROR(enqueueCopyToDevice(destination, source, bytes));
+    return bytes ? synchronize() : Status();
   }
   Status copyToHost(void *destination, const void *source, uint64_t bytes) override {
-    return copy(bytes, "from", [&] { return driver->cuMemcpyDtoH_v2(destination, addressOf(source), bytes); });
+    KVC_RETURN_IF_ERROR(enqueueCopyToHost(destination, source, bytes));
+    return bytes ? synchronize() : Status();
   }
   Status copyOnDevice(void *destination, const void *source, uint64_t bytes) override {
-    return copy(bytes, "on", [&] { return driver->cuMemcpyDtoD_v2(addressOf(destination), addressOf(source), bytes); });
+    return copy(bytes, "on",
+                [&] { return driver->cuMemcpyDtoDAsync_v2(addressOf(destination), addressOf(source), bytes, stream); });
+  }
+  Status enqueueCopyToDevice(void *destination, const void *source, uint64_t bytes) override {
+    return copy(bytes, "to",
+                [&] { return driver->cuMemcpyHtoDAsync_v2(addressOf(destination), source, bytes, stream); });
+  }
+  Status enqueueCopyToHost(void *destination, const void *source, uint64_t bytes) override {
+    return copy(bytes, "from",
+                [&] { return driver->cuMemcpyDtoHAsync_v2(destination, addressOf(source), bytes, stream); });
   }
 
   Result<std::shared_ptr<Code>> load(CodeFormat format, std::span<const uint8_t> bytes, std::string_view assembly,
@@ -179,7 +261,7 @@ public:
                     fmt::format("expects a cubin for the device '{}', but got other code", deviceName));
     }
     KVC_RETURN_IF_ERROR(enter());
-    auto code = std::make_shared<CudaCode>(driver, context);
+    auto code = std::make_shared<CudaCode>(driver, context, graphCounters);
     int result = isWholeImage(bytes) ? driver->cuModuleLoadData(&code->module, bytes.data()) : cuda::invalidImage;
     if ((result == cuda::noBinaryForGpu || result == cuda::invalidImage) && !assembly.empty()) {
       // A driver compiles PTX for chips that the cubin is not for. It wants an end of the text.
@@ -219,26 +301,35 @@ public:
                                                    entry.info.name, std::numeric_limits<int32_t>::max(), items)};
     }
     KVC_RETURN_IF_ERROR(enter());
-    std::vector<uint64_t> values(words.begin(), words.end());
-    std::vector<void *> parameters;
-    for (uint64_t &value : values) {
-      parameters.push_back(&value);
-    }
-    auto run = [&] {
-      // One stream: kernels and copies follow each other, and nobody waits until the host reads what they wrote.
-      return driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1, 1,
-                                    entry.info.stagingBytes, nullptr, parameters.data(), nullptr);
-    };
-    auto runAndWait = [&] { return driver->timed(nullptr, run, report->deviceSeconds); };
+    auto run = [&] { return enqueue(entry, words, items, stream); };
+    auto runAndWait = [&] { return driver->timed(stream, run, report->deviceSeconds); };
     int result = report ? driver->counted(runAndWait, report->counters) : run();
     return result ? driver->failure(result,
                                     fmt::format("kernel '{}' failed on the device '{}'", entry.info.name, deviceName))
                   : Status();
   }
 
+  Status launchAll(const Code &code, std::span<const Launch> launches) override {
+    const auto &kernels = static_cast<const CudaCode &>(code);
+    // One launch is not worth a graph.
+    if (usesGraphs() && launches.size() > 1) {
+      KVC_RETURN_IF_ERROR(enter());
+      KVC_ASSIGN_OR_RETURN(bool launched,
+                           kernels.graphs.launch(launches, stream, [&](const Launch &each, cuda::Stream to) {
+                             return enqueue(kernels.kernels[each.kernel], each.words, each.items, to);
+                           }));
+      if (launched) {
+        return {};
+      }
+    }
+    return Device::launchAll(code, launches);
+  }
+  bool hasGraphs() const override { return true; }
+  GraphCounts graphCounts() const override { return {graphCounters->captured, graphCounters->launched}; }
+
   Status synchronize() override {
     KVC_RETURN_IF_ERROR(enter());
-    int result = driver->cuCtxSynchronize();
+    int result = driver->cuStreamSynchronize(stream);
     return result ? driver->failure(result, fmt::format("the device '{}' failed", deviceName)) : Status();
   }
 
@@ -248,6 +339,22 @@ private:
     int result = driver->cuCtxSetCurrent(context);
     return result ? driver->failure(result, fmt::format("cannot use the device '{}'", deviceName)) : Status();
   }
+  /// One stream: kernels and copies follow each other, and nobody waits until the host reads what they wrote.
+  int enqueue(const CudaCode::Entry &entry, std::span<const uint64_t> words, int64_t items, cuda::Stream to) const {
+    std::vector<uint64_t> values(words.begin(), words.end());
+    std::vector<void *> parameters;
+    for (uint64_t &value : values) {
+      parameters.push_back(&value);
+    }
+    return driver->cuLaunchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1, 1,
+                                  entry.info.stagingBytes, to, parameters.data(), nullptr);
+  }
+
+  KeptMemory &poolOf(MemoryKind kind) { return kind == MemoryKind::shared ? keptShared : keptDevice; }
+  void release(void *memory, MemoryKind kind) const {
+    (void)(kind == MemoryKind::shared ? driver->cuMemFreeHost(memory) : driver->cuMemFree_v2(addressOf(memory)));
+  }
+
   template <typename Copy> Status copy(uint64_t bytes, const char *where, Copy body) {
     if (bytes == 0) {
       return {};
@@ -263,7 +370,12 @@ private:
   std::shared_ptr<cuda::Driver> driver;
   cuda::DeviceNumber number = 0;
   cuda::Context context = nullptr;
+  cuda::Stream stream = nullptr;
   int capability = 0;
+  std::shared_ptr<cuda::GraphCounters> graphCounters = std::make_shared<cuda::GraphCounters>();
+  // Results and the host's side of tables; batches, tables, small buffers.
+  KeptMemory keptShared{uint64_t(16) << 20, uint64_t(256) << 20};
+  KeptMemory keptDevice{uint64_t(1) << 20, uint64_t(64) << 20};
 };
 
 /// Where the simulator may be: named by the user, beside this library, or where the loader looks.

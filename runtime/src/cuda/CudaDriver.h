@@ -24,17 +24,23 @@ struct ModuleTag;
 struct FunctionTag;
 struct StreamTag;
 struct EventTag;
+struct GraphTag;
+struct GraphExecTag;
 using Context = ContextTag *;
 using ModuleHandle = ModuleTag *;
 using Function = FunctionTag *;
 using Stream = StreamTag *;
 using Event = EventTag *;
+using Graph = GraphTag *;
+using GraphExec = GraphExecTag *;
 
 /// Results and attributes that are looked at, by the numbers of the driver's interface.
 constexpr int success = 0, outOfMemory = 2, invalidImage = 200, noBinaryForGpu = 209, invalidPtx = 218,
               noJitCompiler = 221, unsupportedPtxVersion = 222;
 constexpr int attributeComputeMajor = 75, attributeComputeMinor = 76;
 constexpr int functionMaxDynamicShared = 8;
+constexpr unsigned streamNonBlocking = 1;
+constexpr int captureThreadLocal = 1;
 constexpr unsigned hostPortable = 1, hostDeviceMap = 2;
 
 /// name of the symbol, parameters.
@@ -51,15 +57,24 @@ constexpr unsigned hostPortable = 1, hostDeviceMap = 2;
   F(cuDevicePrimaryCtxRetain, Context *, DeviceNumber)                                                                 \
   F(cuDevicePrimaryCtxRelease_v2, DeviceNumber)                                                                        \
   F(cuCtxSetCurrent, Context)                                                                                          \
-  F(cuCtxSynchronize)                                                                                                  \
   F(cuMemAlloc_v2, DevicePointer *, size_t)                                                                            \
   F(cuMemFree_v2, DevicePointer)                                                                                       \
   F(cuMemHostAlloc, void **, size_t, unsigned)                                                                         \
   F(cuMemFreeHost, void *)                                                                                             \
   F(cuMemcpyHtoD_v2, DevicePointer, const void *, size_t)                                                              \
   F(cuMemcpyDtoH_v2, void *, DevicePointer, size_t)                                                                    \
-  F(cuMemcpyDtoD_v2, DevicePointer, DevicePointer, size_t)                                                             \
   F(cuMemcpyDtoDAsync_v2, DevicePointer, DevicePointer, size_t, Stream)                                                \
+  F(cuMemcpyHtoDAsync_v2, DevicePointer, const void *, size_t, Stream)                                                 \
+  F(cuMemcpyDtoHAsync_v2, void *, DevicePointer, size_t, Stream)                                                       \
+  F(cuStreamCreate, Stream *, unsigned)                                                                                \
+  F(cuStreamDestroy_v2, Stream)                                                                                        \
+  F(cuStreamSynchronize, Stream)                                                                                       \
+  F(cuStreamBeginCapture_v2, Stream, int)                                                                              \
+  F(cuStreamEndCapture, Stream, Graph *)                                                                               \
+  F(cuGraphInstantiateWithFlags, GraphExec *, Graph, unsigned long long)                                               \
+  F(cuGraphLaunch, GraphExec, Stream)                                                                                  \
+  F(cuGraphDestroy, Graph)                                                                                             \
+  F(cuGraphExecDestroy, GraphExec)                                                                                     \
   F(cuModuleLoadData, ModuleHandle *, const void *)                                                                    \
   F(cuModuleUnload, ModuleHandle)                                                                                      \
   F(cuModuleGetFunction, Function *, ModuleHandle, const char *)                                                       \

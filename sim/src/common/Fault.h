@@ -14,7 +14,18 @@
 namespace kvc::sim {
 
 /// What kind of error it is; the driver interface maps it to a status.
-enum class FaultKind { Syntax, Unsupported, InvalidValue, IllegalAddress, Misaligned, Race, Deadlock, Trap, Other };
+enum class FaultKind {
+  Syntax,
+  Unsupported,
+  LaterVersion,
+  InvalidValue,
+  IllegalAddress,
+  Misaligned,
+  Race,
+  Deadlock,
+  Trap,
+  Other
+};
 
 class Fault : public std::runtime_error {
 public:

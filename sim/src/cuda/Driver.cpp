@@ -28,6 +28,8 @@ Result kvc::sim::cuda::resultOf(const Fault &fault) {
   case FaultKind::Syntax:
   case FaultKind::Unsupported:
     return InvalidPtx;
+  case FaultKind::LaterVersion:
+    return UnsupportedPtxVersion;
   case FaultKind::InvalidValue:
     return InvalidValue;
   case FaultKind::IllegalAddress:
@@ -160,6 +162,10 @@ static constexpr struct {
      "operation not permitted when stream is capturing"},
     {StreamCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "the capture was invalidated"},
     {StreamCaptureUnmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "the capture was not begun in this stream"},
+    {StreamCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {StreamCaptureWrongThread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
     {InvalidClusterSize, "CUDA_ERROR_INVALID_CLUSTER_SIZE", "cluster misconfiguration"},
     {Unknown, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
@@ -434,7 +440,7 @@ KVCSIM_API cuCtxGetDevice(int *device) {
 }
 
 KVCSIM_API cuCtxSynchronize() {
-  return withContext([](Context &) { return Success; });
+  return withoutCapture("synchronisation of the context", [](Context &) { return Success; });
 }
 
 KVCSIM_API cuCtxGetStreamPriorityRange(int *least, int *greatest) {

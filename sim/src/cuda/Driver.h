@@ -20,6 +20,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #define KVCSIM_API extern "C" __attribute__((visibility("default"))) int
@@ -50,8 +51,12 @@ struct Stream {
   Context *context = nullptr;
   unsigned flags = 0;
   int priority = 0;
-  /// While it captures.
+  /// While it captures: what it has, how strict it is with other calls, who began it, and whether such a call has
+  /// spoiled it.
   std::unique_ptr<Graph> capture;
+  CaptureMode captureMode = CaptureGlobal;
+  std::thread::id captureThread;
+  bool captureIsInvalid = false;
 };
 
 struct Event {
@@ -143,6 +148,16 @@ template <typename F> int withContext(F f) {
       return context.failed;
     }
     return f(context);
+  });
+}
+
+/// A call that is no part of a stream's work, and may not be made while one captures (but in relaxed mode, or, in
+/// thread-local mode, by other threads): it fails and spoils the capture.
+Result refuseWhileCapturing(Context &context, const char *what);
+template <typename F> int withoutCapture(const char *what, F f) {
+  return withContext([&](Context &context) -> Result {
+    const Result refused = refuseWhileCapturing(context, what);
+    return refused == Success ? f(context) : refused;
   });
 }
 

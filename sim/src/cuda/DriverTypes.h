@@ -39,6 +39,8 @@ enum Result : int {
   StreamCaptureUnsupported = 900,
   StreamCaptureInvalidated = 901,
   StreamCaptureUnmatched = 903,
+  StreamCaptureImplicit = 906,
+  StreamCaptureWrongThread = 908,
   InvalidClusterSize = 912,
   Unknown = 999,
 };
@@ -119,6 +121,9 @@ enum LaunchAttributeId : int {
   LaunchPriority = 8,
   LaunchSharedCarveout = 14,
 };
+
+enum CaptureMode : int { CaptureGlobal = 0, CaptureThreadLocal = 1, CaptureRelaxed = 2 };
+constexpr unsigned StreamNonBlocking = 1;
 
 struct LaunchAttribute {
   LaunchAttributeId id;

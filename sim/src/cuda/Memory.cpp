@@ -34,11 +34,11 @@ static Result release(Context &context, DevicePointer pointer) {
 }
 
 KVCSIM_API cuMemAlloc_v2(DevicePointer *pointer, size_t bytes) {
-  return withContext([&](Context &context) { return allocate(context, pointer, bytes); });
+  return withoutCapture("allocation", [&](Context &context) { return allocate(context, pointer, bytes); });
 }
 
 KVCSIM_API cuMemFree_v2(DevicePointer pointer) {
-  return withContext([&](Context &context) { return release(context, pointer); });
+  return withoutCapture("release of memory", [&](Context &context) { return release(context, pointer); });
 }
 
 KVCSIM_API cuMemAllocAsync(DevicePointer *pointer, size_t bytes, Stream *stream) {
@@ -52,7 +52,7 @@ KVCSIM_API cuMemFreeAsync(DevicePointer pointer, Stream *stream) {
 }
 
 KVCSIM_API cuMemAllocPitch_v2(DevicePointer *pointer, size_t *pitch, size_t width, size_t height, unsigned element) {
-  return withContext([&](Context &context) {
+  return withoutCapture("allocation", [&](Context &context) {
     *pitch = (width + 511) / 512 * 512;
     return allocate(context, pointer, *pitch * height);
   });
@@ -96,15 +96,15 @@ static Result allocateHost(Context &context, void **pointer, size_t bytes) {
 }
 
 KVCSIM_API cuMemAllocHost_v2(void **pointer, size_t bytes) {
-  return withContext([&](Context &context) { return allocateHost(context, pointer, bytes); });
+  return withoutCapture("allocation", [&](Context &context) { return allocateHost(context, pointer, bytes); });
 }
 
 KVCSIM_API cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
-  return withContext([&](Context &context) { return allocateHost(context, pointer, bytes); });
+  return withoutCapture("allocation", [&](Context &context) { return allocateHost(context, pointer, bytes); });
 }
 
 KVCSIM_API cuMemFreeHost(void *pointer) {
-  return withContext([&](Context &context) -> Result {
+  return withoutCapture("release of memory", [&](Context &context) -> Result {
     if (context.hostMemory.erase(pointer) == 0) {
       return error(InvalidValue, "expects host memory of cuMemAllocHost or cuMemHostAlloc");
     }
@@ -114,7 +114,7 @@ KVCSIM_API cuMemFreeHost(void *pointer) {
 }
 
 KVCSIM_API cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
-  return withContext([&](Context &context) -> Result {
+  return withoutCapture("registration of memory", [&](Context &context) -> Result {
     if (!pointer || bytes == 0) {
       return error(InvalidValue, "expects host memory to register");
     }
@@ -127,7 +127,7 @@ KVCSIM_API cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
 }
 
 KVCSIM_API cuMemHostUnregister(void *pointer) {
-  return withContext([&](Context &context) -> Result {
+  return withoutCapture("registration of memory", [&](Context &context) -> Result {
     if (context.registered.erase(pointer) == 0) {
       return error(HostMemoryNotRegistered, "expects host memory that is registered");
     }
@@ -215,16 +215,16 @@ static Result copyAny(Context &context, DevicePointer to, DevicePointer from, si
 }
 
 KVCSIM_API cuMemcpyHtoD_v2(DevicePointer to, const void *from, size_t bytes) {
-  return withContext([&](Context &context) { return copyDown(context, to, from, bytes); });
+  return withoutCapture("copy that waits", [&](Context &context) { return copyDown(context, to, from, bytes); });
 }
 KVCSIM_API cuMemcpyDtoH_v2(void *to, DevicePointer from, size_t bytes) {
-  return withContext([&](Context &context) { return copyUp(context, to, from, bytes); });
+  return withoutCapture("copy that waits", [&](Context &context) { return copyUp(context, to, from, bytes); });
 }
 KVCSIM_API cuMemcpyDtoD_v2(DevicePointer to, DevicePointer from, size_t bytes) {
-  return withContext([&](Context &context) { return copyAcross(context, to, from, bytes); });
+  return withoutCapture("copy that waits", [&](Context &context) { return copyAcross(context, to, from, bytes); });
 }
 KVCSIM_API cuMemcpy(DevicePointer to, DevicePointer from, size_t bytes) {
-  return withContext([&](Context &context) { return copyAny(context, to, from, bytes); });
+  return withoutCapture("copy that waits", [&](Context &context) { return copyAny(context, to, from, bytes); });
 }
 KVCSIM_API cuMemcpyHtoDAsync_v2(DevicePointer to, const void *from, size_t bytes, Stream *stream) {
   return withContext([&](Context &context) {
@@ -268,7 +268,7 @@ static Result copy2D(Context &context, const Copy2D &copy) {
 }
 
 KVCSIM_API cuMemcpy2D_v2(const Copy2D *copy) {
-  return withContext([&](Context &context) { return copy2D(context, *copy); });
+  return withoutCapture("copy that waits", [&](Context &context) { return copy2D(context, *copy); });
 }
 KVCSIM_API cuMemcpy2DAsync_v2(const Copy2D *copy, Stream *stream) {
   return withContext([&](Context &context) {
@@ -296,7 +296,7 @@ template <typename T> static Result fill(Context &context, DevicePointer to, T v
 
 #define KVCSIM_FILL(name, asyncName, type)                                                                             \
   KVCSIM_API name(DevicePointer to, type value, size_t count) {                                                        \
-    return withContext([&](Context &context) { return fill(context, to, value, count); });                             \
+    return withoutCapture("fill that waits", [&](Context &context) { return fill(context, to, value, count); });       \
   }                                                                                                                    \
   KVCSIM_API asyncName(DevicePointer to, type value, size_t count, Stream *stream) {                                   \
     return withContext([&](Context &context) {                                                                         \

@@ -40,7 +40,7 @@ static Result loadImage(Context &context, ModuleHandle **module, const void *ima
 }
 
 KVCSIM_API cuModuleLoadData(ModuleHandle **module, const void *image) {
-  return withContext([&](Context &context) { return loadImage(context, module, image); });
+  return withoutCapture("load of a module", [&](Context &context) { return loadImage(context, module, image); });
 }
 
 /// Options of the compiler change no result; the buffer for its errors gets the text.
@@ -65,7 +65,7 @@ KVCSIM_API cuModuleLoadDataEx(ModuleHandle **module, const void *image, unsigned
 }
 
 KVCSIM_API cuModuleLoad(ModuleHandle **module, const char *path) {
-  return withContext([&](Context &context) -> Result {
+  return withoutCapture("load of a module", [&](Context &context) -> Result {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
       return error(FileNotFound, fmt::format("expects a readable file, but got {}", path));
@@ -81,7 +81,7 @@ KVCSIM_API cuModuleLoad(ModuleHandle **module, const char *path) {
 }
 
 KVCSIM_API cuModuleUnload(ModuleHandle *module) {
-  return withContext([&](Context &context) -> Result {
+  return withoutCapture("unload of a module", [&](Context &context) -> Result {
     return removeFrom(context.modules, module) ? Success : error(InvalidHandle, "expects a module of this context");
   });
 }
@@ -329,7 +329,13 @@ static Result launch(Context &context, FunctionHandle *function, ptx::LaunchConf
                  fmt::format("expects clusters of at most 8 CTAs, but got {}", config.cluster.count()));
   }
   checkLaunch(program, config);
-  return enqueue(context, stream, [&context, &program, config] { return run(context, program, config); });
+  return enqueue(context, stream, [&context, module = function->module, &program, config]() -> Result {
+    // A graph may outlive the module of its kernels.
+    if (!isIn(context.modules, module)) {
+      return error(InvalidHandle, "expects the modules of a graph's kernels to be loaded when it is launched");
+    }
+    return run(context, program, config);
+  });
 }
 
 static ptx::Dim3 clusterOf(const ptx::Program &program) {

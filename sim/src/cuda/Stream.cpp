@@ -18,10 +18,34 @@ Result kvc::sim::cuda::enqueue(Context &context, Stream *stream, std::function<R
     return error(InvalidHandle, "expects a stream of this context");
   }
   if (known->capture) {
+    if (known->captureIsInvalid) {
+      return error(StreamCaptureInvalidated, "expects a capture that no other call has spoiled");
+    }
     known->capture->work.push_back(std::move(work));
     return Success;
   }
+  if (known == &context.nullStream) {
+    // The default stream waits for all streams that do not opt out of it.
+    for (const auto &other : context.streams) {
+      if (other->capture && !(other->flags & StreamNonBlocking)) {
+        other->captureIsInvalid = true;
+        return error(StreamCaptureImplicit, "expects no work in the default stream while a blocking stream captures");
+      }
+    }
+  }
   return work();
+}
+
+Result kvc::sim::cuda::refuseWhileCapturing(Context &context, const char *what) {
+  for (const auto &stream : context.streams) {
+    const bool forbids = stream->captureMode == CaptureGlobal || (stream->captureMode == CaptureThreadLocal &&
+                                                                  stream->captureThread == std::this_thread::get_id());
+    if (stream->capture && forbids) {
+      stream->captureIsInvalid = true;
+      return error(StreamCaptureUnsupported, fmt::format("expects no {} while a stream captures", what));
+    }
+  }
+  return Success;
 }
 
 template <typename F> static int withStream(Stream *stream, F f) {
@@ -55,9 +79,12 @@ KVCSIM_API cuStreamDestroy_v2(Stream *stream) {
   });
 }
 
-static Result refuseCapture(const Stream &stream, const char *what) {
-  return stream.capture ? error(StreamCaptureUnsupported, fmt::format("expects no {} of a stream that captures", what))
-                        : Success;
+static Result refuseCapture(Stream &stream, const char *what) {
+  if (!stream.capture) {
+    return Success;
+  }
+  stream.captureIsInvalid = true;
+  return error(StreamCaptureUnsupported, fmt::format("expects no {} of a stream that captures", what));
 }
 
 KVCSIM_API cuStreamSynchronize(Stream *stream) {
@@ -135,11 +162,11 @@ KVCSIM_API cuEventRecord(Event *event, Stream *stream) {
 }
 
 KVCSIM_API cuEventSynchronize(Event *event) {
-  return withEvent(event, [](Context &) { return Success; });
+  return withEvent(event, [](Context &context) { return refuseWhileCapturing(context, "wait for an event"); });
 }
 
 KVCSIM_API cuEventQuery(Event *event) {
-  return withEvent(event, [](Context &) { return Success; });
+  return withEvent(event, [](Context &context) { return refuseWhileCapturing(context, "query of an event"); });
 }
 
 static int elapsed(float *milliseconds, Event *from, Event *to) {
@@ -167,7 +194,13 @@ KVCSIM_API cuStreamBeginCapture_v2(Stream *stream, int mode) {
     if (known.capture) {
       return error(StreamCaptureUnsupported, "expects a stream that does not capture yet");
     }
+    if (mode < CaptureGlobal || mode > CaptureRelaxed) {
+      return error(InvalidValue, fmt::format("expects a mode of capture of 0 to 2, but got {}", mode));
+    }
     known.capture = std::make_unique<Graph>();
+    known.captureMode = CaptureMode(mode);
+    known.captureThread = std::this_thread::get_id();
+    known.captureIsInvalid = false;
     return Success;
   });
 }
@@ -177,14 +210,24 @@ KVCSIM_API cuStreamEndCapture(Stream *stream, Graph **graph) {
     if (!known.capture) {
       return error(StreamCaptureUnmatched, "expects a stream that captures");
     }
-    *graph = addTo(context.graphs, std::move(known.capture));
+    *graph = nullptr;
+    if (known.captureMode != CaptureRelaxed && known.captureThread != std::this_thread::get_id()) {
+      known.captureIsInvalid = true;
+      return error(StreamCaptureWrongThread, "expects the thread that began the capture");
+    }
+    std::unique_ptr<Graph> captured = std::move(known.capture);
+    if (known.captureIsInvalid) {
+      return error(StreamCaptureInvalidated, "expects a capture that no other call has spoiled");
+    }
+    *graph = addTo(context.graphs, std::move(captured));
     return Success;
   });
 }
 
 KVCSIM_API cuStreamIsCapturing(Stream *stream, int *status) {
   return withStream(stream, [&](Context &, Stream &known) {
-    *status = known.capture ? 1 : 0;
+    // 1: active, 2: spoiled.
+    *status = known.capture ? 1 + known.captureIsInvalid : 0;
     return Success;
   });
 }

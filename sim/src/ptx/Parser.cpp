@@ -72,7 +72,8 @@ private:
       fail(FaultKind::Syntax, "{}:{}: expects a version such as 8.0, but got {}", module.name, line, version);
     }
     if (module.versionMajor < 6 || module.versionMajor > 9 || (module.versionMajor == 9 && module.versionMinor > 1)) {
-      fail(FaultKind::Unsupported, "{}:{}: expects PTX 6.0 to 9.1, but got {}", module.name, line, version);
+      fail(module.versionMajor < 6 ? FaultKind::Unsupported : FaultKind::LaterVersion,
+           "{}:{}: expects PTX 6.0 to 9.1, but got {}", module.name, line, version);
     }
     if (!acceptDirective(".target")) {
       expected(".target");
