@@ -163,13 +163,22 @@ private:
                          : runtime::Argument::tensor(data.at<int32_t>(offset, size).data(), dims);
   }
 
+  std::vector<double> wanted(const Json &result, size_t count) const {
+    if (result.at("dtype") == "f32") {
+      const std::span<const float> values = data.at<float>(result.at("offset"), count);
+      return {values.begin(), values.end()};
+    }
+    const std::span<const double> values = data.at<double>(result.at("offset"), count);
+    return {values.begin(), values.end()};
+  }
+
   std::string compare(const Json &result, const kvc_tensor_t &got) const {
     const std::vector<int64_t> dims = result.at("dims"), gotDims(got.dims, got.dims + got.rank);
     if (dims != gotDims || got.dtype != KVC_F32) {
       return fmt::format("expects f32 of shape {}, but got {} of {}", Json(dims).dump(), kvc_dtype_name(got.dtype),
                          Json(gotDims).dump());
     }
-    const std::span<const double> want = data.at<double>(result.at("offset"), sizeOf(dims));
+    const std::vector<double> want = wanted(result, sizeOf(dims));
     const std::span<const float> values(static_cast<const float *>(got.data), want.size());
     std::span<const Freedom> freedoms;
     if (result.contains("freedoms")) {

@@ -51,7 +51,7 @@ public:
   rt::cuda::Driver &operator*() const { return *driver; }
   rt::cuda::Driver *operator->() const { return driver.get(); }
   rt::cuda::DeviceNumber device() const { return number; }
-  bool isSimulated() const { return driver->simulatedDevice != nullptr; }
+  bool isSimulated() const { return driver->simulator.device != nullptr; }
   void check(int result, const char *what) const;
 
 private:

@@ -11,6 +11,7 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
+#include <cmath>
 
 using namespace kvc;
 using namespace kvc::differential;
@@ -30,6 +31,13 @@ public:
 
   std::string bytes;
 };
+
+/// Whether all numbers are floats: what was stored or rounded is, and takes half the room then.
+bool areFloats(llvm::ArrayRef<double> values) {
+  return llvm::all_of(values, [](double value) {
+    return std::isnan(value) || static_cast<double>(static_cast<float>(value)) == value;
+  });
+}
 } // namespace
 
 static llvm::json::Array listOf(llvm::ArrayRef<int64_t> values) { return llvm::json::Array(values); }
@@ -62,9 +70,13 @@ static llvm::json::Value resultOf(const Config &config, ResultKind kind, size_t 
   }
   const reference::Tensor &wanted = arguments.wanted[number];
   const Errors &bound = arguments.bounds[number];
+  const bool narrow = areFloats(wanted.floats);
+  const std::vector<float> floats(wanted.floats.begin(), narrow ? wanted.floats.end() : wanted.floats.begin());
   llvm::json::Object result{{"name", nameOf(kind)},
                             {"dims", listOf(wanted.shape)},
-                            {"offset", data.add(llvm::ArrayRef<double>(wanted.floats))},
+                            {"dtype", narrow ? "f32" : "f64"},
+                            {"offset", narrow ? data.add(llvm::ArrayRef<float>(floats))
+                                              : data.add(llvm::ArrayRef<double>(wanted.floats))},
                             {"peak", bound.peak},
                             {"rms", bound.rms},
                             {"count", toleranceOf(config, kind, target).isCount}};

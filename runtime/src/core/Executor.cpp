@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "core/Executor.h"
+#include "core/Arithmetic.h"
 #include "core/Lengths.h"
 #include "core/PendingWork.h"
 #include "core/SizeClass.h"
@@ -44,16 +45,6 @@ const char *nameOf(Argument::Kind kind) {
 }
 
 uint64_t wordOf(const void *pointer) { return uint64_t(reinterpret_cast<uintptr_t>(pointer)); }
-
-/// Floor and ceiling division; the divisor is not 0 and does not overflow.
-int64_t floorDiv(int64_t a, int64_t b) {
-  int64_t quotient = a / b;
-  return a % b != 0 && ((a < 0) != (b < 0)) ? quotient - 1 : quotient;
-}
-int64_t ceilDiv(int64_t a, int64_t b) {
-  int64_t quotient = a / b;
-  return a % b != 0 && ((a < 0) == (b < 0)) ? quotient + 1 : quotient;
-}
 
 class Call {
 public:
@@ -366,7 +357,7 @@ private:
     case fb::ExprOp::max: {
       KVC_ASSIGN_OR_RETURN(int64_t a, evaluate(expr.a()));
       KVC_ASSIGN_OR_RETURN(int64_t b, evaluate(expr.b()));
-      return arithmetic(expr.op(), a, b);
+      return evaluateArithmetic(expr.op(), a, b);
     }
     case fb::ExprOp::dim: {
       const State &state = values[size_t(expr.a())];
@@ -406,40 +397,6 @@ private:
     }
     }
     return Status(StatusCode::internal, "expects a verified expression");
-  }
-
-  static Result<int64_t> arithmetic(fb::ExprOp op, int64_t a, int64_t b) {
-    int64_t result = 0;
-    bool overflow = false;
-    switch (op) {
-    case fb::ExprOp::add:
-      overflow = __builtin_add_overflow(a, b, &result);
-      break;
-    case fb::ExprOp::sub:
-      overflow = __builtin_sub_overflow(a, b, &result);
-      break;
-    case fb::ExprOp::mul:
-      overflow = __builtin_mul_overflow(a, b, &result);
-      break;
-    case fb::ExprOp::ceildiv:
-    case fb::ExprOp::floordiv:
-      overflow = b == 0 || (a == INT64_MIN && b == -1);
-      if (!overflow) {
-        result = op == fb::ExprOp::ceildiv ? ceilDiv(a, b) : floorDiv(a, b);
-      }
-      break;
-    case fb::ExprOp::min:
-      result = std::min(a, b);
-      break;
-    default:
-      result = std::max(a, b);
-      break;
-    }
-    if (overflow) {
-      return Status(StatusCode::outOfRange,
-                    fmt::format("the size expression {}({}, {}) overflows", fb::EnumNameExprOp(op), a, b));
-    }
-    return result;
   }
 
   Result<int64_t> scalarWord(size_t index) {

@@ -13,8 +13,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
-#include <dlfcn.h>
 #include <elf.h>
 #include <limits>
 #include <mutex>
@@ -57,25 +55,7 @@ Result<Chip> parseChip(std::string_view target) {
 /// True for what a driver may be given: it is not told where an image ends. A cubin with all of its sections, or text
 /// with its end.
 bool isWholeImage(std::span<const uint8_t> bytes) {
-  Elf64_Ehdr header;
-  if (bytes.size() < sizeof(header) || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) {
-    return !bytes.empty() && bytes[0] != ELFMAG0 && bytes.back() == 0;
-  }
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  const uint64_t table = uint64_t(header.e_shnum) * header.e_shentsize;
-  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > bytes.size() ||
-      table > bytes.size() - header.e_shoff) {
-    return false;
-  }
-  for (size_t i = 0; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    std::memcpy(&section, bytes.data() + header.e_shoff + i * sizeof(section), sizeof(section));
-    if (section.sh_type != SHT_NOBITS &&
-        (section.sh_offset > bytes.size() || section.sh_size > bytes.size() - section.sh_offset)) {
-      return false;
-    }
-  }
-  return true;
+  return gpu::isWholeElf(bytes) || (!bytes.empty() && bytes[0] != ELFMAG0 && bytes.back() == 0);
 }
 
 /// Memory that was given back and is handed out again: a driver's allocations are slow, and its releases wait for the
@@ -303,7 +283,7 @@ public:
     KVC_RETURN_IF_ERROR(enter());
     auto run = [&] { return enqueue(entry, words, items, stream); };
     auto runAndWait = [&] { return driver->timed(stream, run, report->deviceSeconds); };
-    int result = report ? driver->counted(runAndWait, report->counters) : run();
+    int result = report ? driver->simulator.counted(runAndWait, report->counters) : run();
     return result ? driver->failure(result,
                                     fmt::format("kernel '{}' failed on the device '{}'", entry.info.name, deviceName))
                   : Status();
@@ -378,52 +358,30 @@ private:
   KeptMemory keptDevice{uint64_t(1) << 20, uint64_t(64) << 20};
 };
 
-/// Where the simulator may be: named by the user, beside this library, or where the loader looks.
-std::vector<std::string> simulatorLibraries() {
-  constexpr const char *file = "libkvcsim_cuda.so";
-  std::vector<std::string> libraries;
-  if (const char *variable = std::getenv("KVC_SIM_CUDA")) {
-    return {variable};
-  }
-  Dl_info here;
-  if (::dladdr(reinterpret_cast<const void *>(&simulatorLibraries), &here) && here.dli_fname) {
-    std::string path = here.dli_fname;
-    size_t slash = path.rfind('/');
-    std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
-    libraries.push_back(folder + "/" + file);
-    libraries.push_back(folder + "/../lib/" + file);
-  }
-  libraries.push_back(file);
-  return libraries;
-}
-
 } // namespace
 
 Result<cuda::DriverDevice> cuda::findDevice(std::string_view name) {
   size_t colon = name.find(':');
   std::string_view kind = name.substr(0, colon), which = name.substr(colon + 1);
   if (kind == "sim") {
-    KVC_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Driver> driver, cuda::Driver::open(simulatorLibraries()));
-    if (!driver->simulatedDevice) {
+    KVC_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Driver> driver,
+                         cuda::Driver::open(gpu::simulatorLibraries("libkvcsim_cuda.so", "KVC_SIM_CUDA")));
+    if (!driver->simulator.device) {
       return Status(StatusCode::unsupported, "expects the simulator behind a device 'sim:...', but got another driver");
     }
-    int ordinal = driver->simulatedDevice(std::string(which).c_str());
+    int ordinal = driver->simulator.device(std::string(which).c_str());
     if (ordinal < 0) {
       return Status(StatusCode::notFound,
                     fmt::format("expects a chip that the simulator knows, such as sim:sm_80, but got '{}'", name));
     }
     return DriverDevice{std::move(driver), ordinal};
   }
-  int ordinal = 0;
-  auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), ordinal);
-  if (error != std::errc() || end != which.data() + which.size() || ordinal < 0) {
-    return Status(StatusCode::notFound, fmt::format("expects a device such as cuda:0, but got '{}'", name));
-  }
+  KVC_ASSIGN_OR_RETURN(const int ordinal, gpu::parseOrdinal(name));
   const char *named = std::getenv("KVC_CUDA");
   KVC_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Driver> driver,
                        cuda::Driver::open(named ? std::vector<std::string>{named}
                                                 : std::vector<std::string>{"libcuda.so.1", "libcuda.so"}));
-  if (driver->simulatedDevice && !named) {
+  if (driver->simulator.device && !named) {
     // It has the driver's soname: the loader gives it to whoever asks for the driver once it is loaded.
     return Status(StatusCode::unsupported,
                   fmt::format("expects an NVIDIA driver behind the device '{}', but got the simulator; use sim:<chip>, "

@@ -6,6 +6,7 @@
 #ifndef KVC_CUDA_CUDADRIVER_H
 #define KVC_CUDA_CUDADRIVER_H
 
+#include "gpu/Library.h"
 #include "support/Result.h"
 
 #include <cstddef>
@@ -96,24 +97,13 @@ public:
   KVC_CUDA_FUNCTIONS(KVC_CUDA_MEMBER)
 #undef KVC_CUDA_MEMBER
 
-  /// The simulator's own function; null in a driver.
-  int (*simulatedDevice)(const char *target) = nullptr;
-  const char *(*simulatorError)() = nullptr;
-  int (*simulatorOption)(const char *name, const char *value) = nullptr;
-  const char *(*simulatorReport)() = nullptr;
-
-  /// Runs one launch and takes what the simulator counted, a JSON object; empty in a driver. The counters are the
-  /// process's: such launches take turns.
-  int counted(const std::function<int()> &launch, std::string &counters) const;
+  gpu::SimulatorFunctions simulator;
 
   /// Runs work on a stream between two events, waits for it and sets the seconds between them.
   int timed(Stream stream, const std::function<int()> &work, double &seconds) const;
 
   /// A failure in words: what was done, and what the driver says.
   Status failure(int result, const std::string &what) const;
-
-private:
-  void *handle = nullptr;
 };
 
 } // namespace kvc::rt::cuda
