@@ -72,14 +72,14 @@ static llvm::json::Value resultOf(const Config &config, ResultKind kind, size_t 
   const Errors &bound = arguments.bounds[number];
   const bool narrow = areFloats(wanted.floats);
   const std::vector<float> floats(wanted.floats.begin(), narrow ? wanted.floats.end() : wanted.floats.begin());
-  llvm::json::Object result{{"name", nameOf(kind)},
-                            {"dims", listOf(wanted.shape)},
-                            {"dtype", narrow ? "f32" : "f64"},
-                            {"offset", narrow ? data.add(llvm::ArrayRef<float>(floats))
-                                              : data.add(llvm::ArrayRef<double>(wanted.floats))},
-                            {"peak", bound.peak},
-                            {"rms", bound.rms},
-                            {"count", toleranceOf(config, kind, target).isCount}};
+  llvm::json::Object result{
+      {"name", nameOf(kind)},
+      {"dims", listOf(wanted.shape)},
+      {"dtype", narrow ? "f32" : "f64"},
+      {"offset", narrow ? data.add(llvm::ArrayRef<float>(floats)) : data.add(llvm::ArrayRef<double>(wanted.floats))},
+      {"peak", bound.peak},
+      {"rms", bound.rms},
+      {"count", toleranceOf(config, kind, target).isCount}};
   if (!arguments.freedoms[number].empty()) {
     result["freedoms"] = data.add(llvm::ArrayRef<Freedom>(arguments.freedoms[number]));
   }
