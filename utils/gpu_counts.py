@@ -69,6 +69,8 @@ def cases():
                    bars={"slots": 3.85 if old else 1.8, "U": 0.965, "E": 0.95, "smem": 0.75})
         yield Case("prefill hd128 f16 causal, S = 4096", "prefill", target, (4096,), 0,
                    bars={"slots": 4.4 if old else 2.2})
+        yield Case("prefill hd128 f16 causal, page 256, S = 4096", "prefill", target, (4096,), 0,
+                   "page = 256, k = f16, v = f16", bars={"slots": 4.15 if old else 2.0})
         yield Case("prefill hd64 f16", "prefill", target, (512, 1024), 128, dim=64, causal=False,
                    bars={"slots": 4.9, "E": 0.94} if old else {"E": 0.94})
         yield Case("prefill hd128 KIVI int4", "prefill", target, (1024, 1536), 128, kivi4, causal=False,
