@@ -47,7 +47,9 @@ void TeamEmitter::placeQueries() {
     const int64_t sets = setsOf(productOf(op.getB()));
     dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > registers && shape.columnWarps > 1;
     const int64_t held = dividesValues ? values / shape.columnWarps : values;
-    if (shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters > registers) {
+    // What is split is decoded between products, which needs more.
+    const int64_t decoding = sets > 1 ? 24 : 0;
+    if (shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters + decoding > registers) {
       tilesInStaging.insert(op.getA());
       queryBytes = std::max(queryBytes, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
     }
