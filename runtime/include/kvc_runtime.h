@@ -131,7 +131,7 @@ KVC_API kvc_status_t kvc_device_take_profile(kvc_device_t *device, const char **
 
 /* While it is on, a GPU replays the launches of a call as one graph when the same came before: the same kernels, sizes
  * and buffers, as in decode steps. Results have the same bits. Off at first; KVC_UNSUPPORTED on a device without graphs
- * (cpu). Profiling launches kernels one by one. */
+ * (cpu, hip:N). Profiling launches kernels one by one. */
 KVC_API kvc_status_t kvc_device_set_graphs(kvc_device_t *device, int32_t on);
 /* Graphs that the device has captured so far, and how often it has launched one. */
 KVC_API kvc_status_t kvc_device_get_graph_counts(const kvc_device_t *device, int64_t *captured, int64_t *launched);

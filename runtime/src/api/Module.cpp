@@ -184,7 +184,7 @@ kvc_status_t kvc_device_set_graphs(kvc_device_t *device, int32_t on) {
     KVC_REQUIRE(device);
     if (on && !device->device->hasGraphs()) {
       return {StatusCode::unsupported,
-              "expects a device that replays graphs, a GPU, but got '" + device->device->name() + "'"};
+              "expects a device that replays graphs, such as cuda:0, but got '" + device->device->name() + "'"};
     }
     device->device->setGraphs(on != 0);
     return {};
