@@ -35,6 +35,7 @@ Result kvc::sim::hip::resultOf(const Fault &fault) {
   case FaultKind::Syntax:
     return InvalidImage;
   case FaultKind::Unsupported:
+  case FaultKind::LaterVersion:
     return NotSupported;
   case FaultKind::InvalidValue:
     return InvalidValue;
