@@ -53,14 +53,18 @@ ORDERING = ("drop wait", "drop barrier", "drop fence", "drop commit")
 
 # Name, which lines, what becomes of one.
 KINDS = [
-    ("drop wait", r"cp\.async\.wait_|mbarrier\.try_wait|wgmma\.wait_group", lambda line: ""),
+    # A try that is not made leaves its loop at once.
+    ("drop wait", r"cp\.async\.wait_|mbarrier\.try_wait|wgmma\.wait_group",
+     lambda line: "setp.eq.u32 over, 0, 0;" if "try_wait" in line else ""),
     ("drop barrier", r"\b(bar|barrier)\.(cta\.)?sync", lambda line: ""),
     ("drop fence", r"\bfence\.|wgmma\.fence|\bmembar\.", lambda line: ""),
+    ("drop arrival", r"mbarrier\.arrive", lambda line: ""),
     ("drop commit", r"cp\.async\.commit_group|wgmma\.commit_group", lambda line: ""),
     ("drop predicate", r"^\s*@!?%p\d+ bra", lambda line: re.sub(r"@!?%p\d+ ", "", line)),
     ("never branch", r"^\s*@!?%p\d+ bra", lambda line: ""),
     ("shift address", r"\b(ld|st)\.(shared|global)|ldmatrix|cp\.async\.c[ag]", shift_address),
-    ("swap a", r"mma\.sync", swap_registers(1)),
+    ("swap a", r"mma\.sync|wgmma\.mma_async[^{]*\{[^}]*\}, \{", swap_registers(1)),
+    ("shift descriptor", r"add\.s64\s+[ab], [ab], \d+;", lambda line: re.sub(r"(\d+);", lambda m: f"{int(m[1]) + 1};", line)),
     ("swap b", r"mma\.sync", swap_registers(2)),
     ("swap ldmatrix", r"ldmatrix", swap_registers(0)),
     ("flip swizzle", r"xor\.b32\s+%r\d+, %r\d+, [%\w]+;", flip_swizzle),
@@ -72,12 +76,14 @@ def instructions(text, kernel):
     lines = text.splitlines()
     begin = next(i for i, line in enumerate(lines) if f".entry {kernel}(" in line)
     begin = next(i for i in range(begin, len(lines)) if lines[i].startswith("{")) + 1
-    first = None
+    first, depth = None, 1
     for i in range(begin, len(lines)):
         line = lines[i].strip()
-        if line.startswith("}"):
+        # Pieces of assembly have scopes of their own.
+        depth += (line == "{") - (line == "}")
+        if depth == 0:
             return
-        if first is None and (not line or line.startswith((".", "//", "$"))):
+        if first is None and (line in ("", "{", "}") or line.startswith((".", "//", "$")) or line.endswith(":")):
             continue
         first = i if first is None else first
         if line.split("//")[0].rstrip().endswith(";"):
