@@ -55,8 +55,9 @@ with open("/proc/cpuinfo") as info:
     flags = next((line.split(":", 1)[1].split() for line in info if line.startswith("flags")), [])
 config.available_features.update(f for f in flags if f.startswith(("avx", "amx", "fma", "f16c")))
 # The simulated driver lies beside the runtime.
-if os.path.exists(os.path.join(config.kvc_binary_root, "lib", "libkvcsim_cuda.so")):
-    config.available_features.add("kvcsim_cuda")
+for library in ("kvcsim_cuda", "kvcsim_hip"):
+    if os.path.exists(os.path.join(config.kvc_binary_root, "lib", f"lib{library}.so")):
+        config.available_features.add(library)
 for tool in ("ptxas", "qemu-aarch64"):
     if shutil.which(tool):
         config.available_features.add(tool)

@@ -86,6 +86,8 @@ public:
   Layout project(Axis axis) const;
   /// Without the registers that are replicas, which then count anew.
   Layout withoutReplicatedRegisters() const;
+  /// All registers, in runs that are neighbours along `axis`: a power of two of them, at most `most`.
+  llvm::SmallVector<llvm::SmallVector<int64_t>> runsAlong(Axis axis, int64_t most) const;
   /// Output axes exchanged.
   Layout transposed() const;
 

@@ -16,11 +16,15 @@ static int64_t leftOf(int64_t limit, int64_t number, int64_t size) {
   return limit - number * size >= size ? allValues : std::max<int64_t>(0, limit - number * size);
 }
 
-LaneValues LinearTeam::laneValues(int64_t half, bool wholeSegment) {
+LaneValues LinearTeam::laneValues(Value quad, int64_t four, bool wholeSegment) {
+  const int64_t stepRun = 4 * context.foursOfLane;
   if (!wholeSegment) {
-    return {mul(context.quad, 4), 0};
+    return {mul(quad, stepRun), 4 * four};
   }
-  return laneRun == 8 ? LaneValues{mul(context.quad, 8), 4 * half} : LaneValues{mul(context.quad, 4), 16 * half};
+  if (laneRun == 8) {
+    return {mul(quad, 2 * stepRun), 4 * four};
+  }
+  return {mul(quad, stepRun), atom.k * (four / context.foursOfLane) + 4 * (four % context.foursOfLane)};
 }
 
 Value LinearTeam::loadFour(Value memory, Value row, Value base, const LaneValues &values, int64_t limit) {
@@ -59,7 +63,7 @@ Value LinearTeam::loadFour(Value memory, Value row, Value base, const LaneValues
   return vector::FromElementsOp::create(b, VectorType::get({4 * units}, memref.getElementType()), elements);
 }
 
-LinearTeam::SplitWords LinearTeam::split(Value low, Value high, int64_t terms) {
+LinearTeam::SplitWords LinearTeam::split(ArrayRef<Value> fours, int64_t terms) {
   // Cut after eight bits of mantissa: what is left is exact, and the third part has no more than eight bits.
   auto pair = VectorType::get({2}, b.getBF16Type());
   auto toBytes = [&](Value x) {
@@ -68,7 +72,7 @@ LinearTeam::SplitWords LinearTeam::split(Value low, Value high, int64_t terms) {
   };
   Value mask = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(-1U << 16)));
   SplitWords words(terms);
-  for (Value four : {low, high}) {
+  for (Value four : fours) {
     for (int64_t i : {0, 2}) {
       if (terms == 1) {
         Value two = vector::ExtractStridedSliceOp::create(b, four, i, 2, 1);
@@ -95,44 +99,56 @@ LinearTeam::SplitWords LinearTeam::split(Value low, Value high, int64_t terms) {
 LinearTeam::SplitWords LinearTeam::loadX(Value row, Value step, int64_t segment, int64_t limit) {
   Value base = add(mul(step, stepValues), segment * segmentValues);
   int64_t left = leftOf(limit, segment, segmentValues);
-  Value low = loadFour(op.getX(), row, base, laneValues(0), left);
-  Value high = loadFour(op.getX(), row, base, laneValues(1), left);
-  return split(low, high, terms);
+  SmallVector<Value> fours;
+  for (int64_t four = 0; four < 2 * context.foursOfLane; ++four) {
+    fours.push_back(loadFour(op.getX(), row, base, laneValues(context.quad, four), left));
+  }
+  return split(fours, terms);
 }
 
 //===----------------------------------------------------------------------===//
 // Activations in staging memory
 //===----------------------------------------------------------------------===//
 
-// [term][row][segment][lane's place]: four words of eight values. Of two segments the first lies behind the second in
-// odd rows, so that the words of two rows that are read together are in different banks.
+// [term][row][segment][lane's place]: the words of a lane's values, four for each eight. Of two segments the first lies
+// behind the second in odd rows, so that the words of two rows that are read together are in different banks.
 
 void LinearTeam::stageX(Value rowBlock, Value step, int64_t chunk, int64_t limit) {
   const int64_t segments = chunkValues / segmentValues, rowWords = chunkValues / 2;
-  const int64_t pieces = passRows * segments * 4, threads = linearWarps * context.facts.lanes;
+  const int64_t quads = context.quads, laneWords = segmentValues / 2 / quads;
+  const int64_t pieces = passRows * segments * quads, threads = linearWarps * context.facts.lanes;
   Value lastRow = add(op.getRowEnd(), -1);
-  Value segment = rem(div(context.thread, 4), segments);
+  Value quad = rem(context.thread, quads), segment = rem(div(context.thread, quads), segments);
   for (int64_t i = 0; i < pieces; i += threads) {
-    Value inPass = add(div(context.thread, 4 * segments), i / (4 * segments));
+    // Fewer pieces than threads: whole warps have none.
+    OpBuilder::InsertionGuard guard(b);
+    if (i + threads > pieces) {
+      auto branch = scf::IfOp::create(b, isLess(context.thread, index(pieces - i)), /*withElseRegion=*/false);
+      b.setInsertionPoint(branch.thenYield());
+    }
+    Value inPass = add(div(context.thread, quads * segments), i / (quads * segments));
     Value row = min(add(rowBlock, inPass), lastRow);
     Value base = add(mul(step, stepValues), chunk * chunkValues);
-    SmallVector<Value, 2> fours;
-    for (int64_t half : {0, 1}) {
-      LaneValues values = laneValues(half);
+    SmallVector<Value> fours;
+    for (int64_t four = 0; four < 2 * context.foursOfLane; ++four) {
+      LaneValues values = laneValues(quad, four);
       values.first = add(values.first, mul(segment, segmentValues));
       fours.push_back(loadFour(op.getX(), row, base, values, leftOf(limit, chunk, chunkValues)));
     }
-    SplitWords words = split(fours[0], fours[1], terms);
+    SplitWords words = split(fours, terms);
     Value place = segments == 2 ? arith::XOrIOp::create(b, segment, rem(inPass, 2)).getResult() : segment;
-    Value at = add(add(mul(inPass, rowWords), mul(place, 16)), mul(context.quad, 4));
+    Value at = add(add(mul(inPass, rowWords), mul(place, 16)), mul(quad, laneWords));
     for (int64_t term = 0; term < terms; ++term) {
-      Value whole = vector::FromElementsOp::create(
-          b, VectorType::get({4}, b.getI32Type()), llvm::map_to_vector(words[term], [&](Value word) -> Value {
-            Value cast = vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), word);
-            return vector::ExtractOp::create(b, cast, 0);
-          }));
-      vector::StoreOp::create(b, whole, xMemory, ValueRange{add(at, term * passRows * rowWords)},
-                              /*nontemporal=*/false, llvm::MaybeAlign(16));
+      for (int64_t first = 0; first < laneWords; first += 4) {
+        auto four = ArrayRef<Value>(words[term]).slice(first, 4);
+        Value whole = vector::FromElementsOp::create(
+            b, VectorType::get({4}, b.getI32Type()), llvm::map_to_vector(four, [&](Value word) -> Value {
+              Value cast = vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), word);
+              return vector::ExtractOp::create(b, cast, 0);
+            }));
+        vector::StoreOp::create(b, whole, xMemory, ValueRange{add(at, term * passRows * rowWords + first)},
+                                /*nontemporal=*/false, llvm::MaybeAlign(16));
+      }
     }
     if (hasOffset) {
       Value sum;
@@ -142,13 +158,13 @@ void LinearTeam::stageX(Value rowBlock, Value step, int64_t chunk, int64_t limit
           sum = sum ? arith::AddFOp::create(b, sum, x).getResult() : x;
         }
       }
-      for (int32_t distance : {1, 2}) {
+      for (int32_t distance = 1; distance < quads; distance *= 2) {
         Value other =
             gpu::ShuffleOp::create(b, sum, distance, static_cast<int32_t>(context.facts.lanes), gpu::ShuffleMode::XOR)
                 .getShuffleResult();
         sum = arith::AddFOp::create(b, sum, other);
       }
-      Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, context.quad, index(0));
+      Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, quad, index(0));
       auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPoint(branch.thenYield());
@@ -158,21 +174,23 @@ void LinearTeam::stageX(Value rowBlock, Value step, int64_t chunk, int64_t limit
 }
 
 LinearTeam::SplitWords LinearTeam::loadStagedX(int64_t rowTile, int64_t segment) {
-  const int64_t rowWords = chunkValues / 2;
-  Value inPass = add(add(mul(rowWarp, shape.rowTiles * atom.n), context.group), rowTile * atom.n);
+  const int64_t rowWords = chunkValues / 2, laneWords = segmentValues / 2 / context.quads;
+  Value inPass = add(add(mul(rowWarp, shape.rowTiles * atom.n), context.bColumn), rowTile * atom.n);
   Value place = index(segment);
   if (chunkValues > segmentValues) {
-    place = arith::XOrIOp::create(b, place, rem(context.group, 2));
+    place = arith::XOrIOp::create(b, place, rem(context.bColumn, 2));
   }
-  Value at = add(add(mul(inPass, rowWords), mul(place, 16)), mul(context.quad, 4));
+  Value at = add(add(mul(inPass, rowWords), mul(place, 16)), mul(context.quad, laneWords));
   SplitWords words(terms);
   for (int64_t term = 0; term < terms; ++term) {
-    Value whole = vector::LoadOp::create(b, VectorType::get({4}, b.getI32Type()), xMemory,
-                                         ValueRange{add(at, term * passRows * rowWords)}, /*nontemporal=*/false,
-                                         llvm::MaybeAlign(16));
-    whole = vector::BitCastOp::create(b, VectorType::get({8}, b.getBF16Type()), whole);
-    for (int64_t i = 0; i < 8; i += 2) {
-      words[term].push_back(vector::ExtractStridedSliceOp::create(b, whole, i, 2, 1));
+    for (int64_t first = 0; first < laneWords; first += 4) {
+      Value whole = vector::LoadOp::create(b, VectorType::get({4}, b.getI32Type()), xMemory,
+                                           ValueRange{add(at, term * passRows * rowWords + first)},
+                                           /*nontemporal=*/false, llvm::MaybeAlign(16));
+      whole = vector::BitCastOp::create(b, VectorType::get({8}, b.getBF16Type()), whole);
+      for (int64_t i = 0; i < 8; i += 2) {
+        words[term].push_back(vector::ExtractStridedSliceOp::create(b, whole, i, 2, 1));
+      }
     }
   }
   return words;
@@ -203,9 +221,9 @@ SmallVector<LinearTeam::SplitWords> LinearTeam::loadPlain(const LinearWeight &we
   int64_t left = leftOf(limit, segment, segmentValues);
   SmallVector<SplitWords, 2> columns;
   for (Value row : rows) {
-    SmallVector<Value, 2> fours;
-    for (int64_t half : {0, 1}) {
-      Value four = loadFour(weight.memory, row, base, laneValues(half), left);
+    SmallVector<Value> fours;
+    for (int64_t number = 0; number < 2 * context.foursOfLane; ++number) {
+      Value four = loadFour(weight.memory, row, base, laneValues(context.quad, number), left);
       if (weight.decoder.encoding == "f16") {
         four = vector::BitCastOp::create(b, VectorType::get({4}, b.getF16Type()), four);
         four = arith::ExtFOp::create(b, VectorType::get({4}, b.getF32Type()), four);
@@ -213,7 +231,7 @@ SmallVector<LinearTeam::SplitWords> LinearTeam::loadPlain(const LinearWeight &we
       fours.push_back(four);
     }
     if (weight.decoder.encoding != "bf16") {
-      columns.push_back(split(fours[0], fours[1], weight.terms));
+      columns.push_back(split(fours, weight.terms));
       continue;
     }
     SplitWords words(1);
@@ -228,9 +246,10 @@ SmallVector<LinearTeam::SplitWords> LinearTeam::loadPlain(const LinearWeight &we
   SmallVector<SplitWords> halves(2, SplitWords(weight.terms));
   for (int64_t half : {0, 1}) {
     for (int64_t term = 0; term < weight.terms; ++term) {
-      for (int64_t pair : {0, 1}) {
+      const int64_t stepWords = 2 * context.foursOfLane;
+      for (int64_t pair = 0; pair < stepWords; ++pair) {
         for (const SplitWords &column : columns) {
-          halves[half][term].push_back(column[term][2 * half + pair]);
+          halves[half][term].push_back(column[term][stepWords * half + pair]);
         }
       }
     }
@@ -239,7 +258,7 @@ SmallVector<LinearTeam::SplitWords> LinearTeam::loadPlain(const LinearWeight &we
 }
 
 LinearTeam::Words LinearTeam::loadCodes(const LinearWeight &weight, ArrayRef<BlockAddress> blocks, int64_t segment,
-                                        const LaneValues &values) {
+                                        int64_t half, bool wholeSegment) {
   // A byte below 128 behind the upper half of 128.0 is the number 128 + byte.
   constexpr int64_t base = 128, upper = 0x43;
   auto four = VectorType::get({4}, b.getI8Type());
@@ -261,19 +280,28 @@ LinearTeam::Words LinearTeam::loadCodes(const LinearWeight &weight, ArrayRef<Blo
   };
   SmallVector<Words, 2> columns;
   for (const BlockAddress &block : blocks) {
-    Value word = weight.decoder.emitBytes(b, block, segment, values);
     Words words;
-    for (int64_t i : {0, 2}) {
-      if (weight.decoder.bias) {
-        words.push_back(math::FmaOp::create(b, toPair(toBytes(word), i), numbers(1),
-                                            numbers(static_cast<float>(-base - *weight.decoder.bias))));
-      } else {
-        // The sign bit behind the same half is 128 or 256: 128 + low bits - that is the code.
-        words.push_back(
-            math::FmaOp::create(b, toPair(mask(word, 0x80808080), i), numbers(-1), toPair(mask(word, 0x7f7f7f7f), i)));
+    for (int64_t four = 0; four < context.foursOfLane; ++four) {
+      const LaneValues values = laneValues(context.quad, half * context.foursOfLane + four, wholeSegment);
+      Value word = weight.decoder.emitBytes(b, block, segment, values);
+      for (int64_t i : {0, 2}) {
+        if (weight.decoder.bias) {
+          words.push_back(math::FmaOp::create(b, toPair(toBytes(word), i), numbers(1),
+                                              numbers(static_cast<float>(-base - *weight.decoder.bias))));
+        } else {
+          // The sign bit behind the same half is 128 or 256: 128 + low bits - that is the code.
+          words.push_back(math::FmaOp::create(b, toPair(mask(word, 0x80808080), i), numbers(-1),
+                                              toPair(mask(word, 0x7f7f7f7f), i)));
+        }
       }
     }
     columns.push_back(words);
   }
-  return {columns[0][0], columns[1][0], columns[0][1], columns[1][1]};
+  Words all;
+  for (int64_t pair = 0; pair < 2 * context.foursOfLane; ++pair) {
+    for (const Words &words : columns) {
+      all.push_back(words[pair]);
+    }
+  }
+  return all;
 }

@@ -20,16 +20,20 @@ using namespace mlir;
 using namespace kvc;
 
 namespace {
-constexpr StringLiteral atomName = "m16n8k16.bf16";
-
 /// From few rows to many; the last takes any number. With few rows a warp cuts its own activations: for two tiles of
 /// columns where an item has them.
-SmallVector<LinearShape> shapesFor(int64_t itemTiles) {
+SmallVector<LinearShape> shapesFor(int64_t itemTiles, const MmaAtom &atom) {
+  constexpr int64_t fewRows = 16, manyRows = 128, rowWarps = 2;
   auto few = [](int64_t rowTiles, int64_t tiles) {
     const int64_t columnTiles = std::min<int64_t>(tiles, 2), columnWarps = tiles / columnTiles;
     return LinearShape{rowTiles, 1, columnTiles, columnWarps, linearWarps / columnWarps, false};
   };
-  return {few(1, itemTiles), few(2, std::max<int64_t>(itemTiles, 2)), {8, 2, 1, 4, 1, true}};
+  SmallVector<LinearShape> shapes{few(1, itemTiles)};
+  if (atom.n < fewRows) {
+    shapes.push_back(few(fewRows / atom.n, std::max<int64_t>(itemTiles, 2)));
+  }
+  shapes.push_back({manyRows / rowWarps / atom.n, rowWarps, 1, 4, 1, true});
+  return shapes;
 }
 } // namespace
 
@@ -69,7 +73,7 @@ Value LinearTeam::view(int64_t offset, ArrayRef<int64_t> shape, Type element) {
 
 void LinearTeam::run() {
   Value rows = arith::SubIOp::create(b, op.getRowEnd(), op.getRowBegin());
-  SmallVector<LinearShape> shapes = shapesFor(chooseLinearTiles(op.getColumns(), context.facts));
+  SmallVector<LinearShape> shapes = shapesFor(chooseLinearTiles(op.getColumns(), context.facts), atom);
   auto emitFrom = [&](auto &&self, size_t number) -> void {
     const LinearShape &candidate = shapes[number];
     if (number + 1 == shapes.size()) {
@@ -90,8 +94,8 @@ void LinearTeam::run() {
 void LinearTeam::emitShape(const LinearShape &wanted) {
   shape = wanted;
   // The sums of several weights must fit the registers as well: fewer rows.
-  constexpr int64_t mostTiles = 8;
-  while (shape.rowTiles > 1 && shape.rowTiles * static_cast<int64_t>(weights.size()) > mostTiles) {
+  constexpr int64_t mostRows = 64;
+  while (shape.rowTiles > 1 && shape.rowTiles * atom.n * static_cast<int64_t>(weights.size()) > mostRows) {
     shape.rowTiles /= 2;
   }
   passRows = shape.rows(atom);
@@ -117,7 +121,7 @@ void LinearTeam::emitShape(const LinearShape &wanted) {
     Value lastRow = add(op.getRowEnd(), -1);
     xRows.clear();
     for (int64_t tile = 0; tile < shape.rowTiles && !shape.staged; ++tile) {
-      Value inPass = add(add(mul(rowWarp, shape.rowTiles * atom.n), context.group), tile * atom.n);
+      Value inPass = add(add(mul(rowWarp, shape.rowTiles * atom.n), context.bColumn), tile * atom.n);
       xRows.push_back(min(add(rowBlock, inPass), lastRow));
     }
     if (hasOffset && !shape.staged) {
@@ -133,7 +137,7 @@ void LinearTeam::emitPass(Value rowBlock, Value column) {
   Value warpColumn = add(mul(columnWarp, tiles * atom.m), context.group);
   Value first = add(column, warpColumn);
   weightRows.clear();
-  for (int64_t i = 0; i < tiles * atom.m; i += 8) {
+  for (int64_t i = 0; i < tiles * atom.m; i += context.groups) {
     // Columns past the end repeat the last one, and their sums are not used.
     weightRows.push_back(min(add(first, i), index(op.getColumns() - 1)));
   }
@@ -141,13 +145,15 @@ void LinearTeam::emitPass(Value rowBlock, Value column) {
   if (shape.staged) {
     gpu::BarrierOp::create(b);
   }
-  Value warpRow = add(mul(rowWarp, shape.rowTiles * atom.n), mul(context.quad, 2));
+  Value warpRow = add(mul(rowWarp, shape.rowTiles * atom.n), context.sumColumn);
   for (auto [number, sum] : llvm::enumerate(sums)) {
-    const int64_t reg = static_cast<int64_t>(number) % 4, place = static_cast<int64_t>(number) / 4;
+    const int64_t perTile = context.sumsOfLane();
+    const int64_t reg = static_cast<int64_t>(number) % perTile, place = static_cast<int64_t>(number) / perTile;
     const int64_t rowTile = place % shape.rowTiles, tile = place / shape.rowTiles % tiles,
                   w = place / shape.rowTiles / tiles;
-    Value row = add(add(mul(innerWarp, count * passRows), warpRow), w * passRows + rowTile * atom.n + reg % 2);
-    memref::StoreOp::create(b, sum, partials, ValueRange{row, add(warpColumn, tile * atom.m + reg / 2 * 8)});
+    Value row =
+        add(add(mul(innerWarp, count * passRows), warpRow), w * passRows + rowTile * atom.n + context.columnOf(reg));
+    memref::StoreOp::create(b, sum, partials, ValueRange{row, add(warpColumn, tile * atom.m + context.rowOf(reg))});
   }
   gpu::BarrierOp::create(b);
   emitEpilogue(rowBlock, column);
@@ -214,7 +220,7 @@ void LinearTeam::emitXSums(Value rowBlock) {
 //===----------------------------------------------------------------------===//
 
 LinearTeam::Words LinearTeam::emitSums(Value rowBlock, Value column) {
-  Words sums(weights.size() * shape.columnTiles * shape.rowTiles * 4, number(0));
+  Words sums(weights.size() * shape.columnTiles * shape.rowTiles * context.sumsOfLane(), number(0));
   auto step = [&](Value number, int64_t limit, Words before) -> Words {
     const int64_t segmentsPerChunk = chunkValues / segmentValues;
     for (int64_t chunk = 0; chunk * chunkValues < stepValues; ++chunk) {
@@ -273,18 +279,21 @@ LinearTeam::Words LinearTeam::emitSegment(Value step, int64_t segment, int64_t l
     x.push_back(shape.staged ? loadStagedX(tile, inChunk) : loadX(xRows[tile], step, segment, limit));
     if (hasOffset) {
       Value at = shape.staged ? index(inChunk) : add(mul(step, stepValues / segmentValues), segment);
-      Value row = add(add(mul(rowWarp, shape.rowTiles * atom.n), mul(context.quad, 2)), tile * atom.n);
-      Value pair = vector::LoadOp::create(b, VectorType::get({2}, b.getF32Type()), xSumMemory, ValueRange{at, row},
-                                          /*nontemporal=*/false, llvm::MaybeAlign(8));
-      xSums.push_back(vector::ExtractOp::create(b, pair, 0));
-      xSums.push_back(vector::ExtractOp::create(b, pair, 1));
+      Value row = add(add(mul(rowWarp, shape.rowTiles * atom.n), context.sumColumn), tile * atom.n);
+      const int64_t count = context.columnsOfLane();
+      Value loaded =
+          vector::LoadOp::create(b, VectorType::get({count}, b.getF32Type()), xSumMemory, ValueRange{at, row},
+                                 /*nontemporal=*/false, llvm::MaybeAlign(std::min<int64_t>(16, count * 4)));
+      for (int64_t i = 0; i < count; ++i) {
+        xSums.push_back(vector::ExtractOp::create(b, loaded, i));
+      }
     }
   }
   MutableArrayRef<Value> left = sums;
   for (const LinearWeight &weight : weights) {
     for (int64_t tile = 0; tile < shape.columnTiles; ++tile) {
-      ArrayRef<Value> rows = ArrayRef<Value>(weightRows).slice(2 * tile, 2);
-      MutableArrayRef<Value> own = left.take_front(shape.rowTiles * 4);
+      ArrayRef<Value> rows = ArrayRef<Value>(weightRows).slice(context.rowsOfLane * tile, context.rowsOfLane);
+      MutableArrayRef<Value> own = left.take_front(shape.rowTiles * context.sumsOfLane());
       left = left.drop_front(own.size());
       if (weight.isPlain) {
         addPlain(weight, rows, step, segment, limit, x, own);
@@ -297,7 +306,7 @@ LinearTeam::Words LinearTeam::emitSegment(Value step, int64_t segment, int64_t l
 }
 
 LinearTeam::Words LinearTeam::multiply(ArrayRef<Value> a, ArrayRef<Value> second, ArrayRef<Value> acc) {
-  SmallVector<Type> types(4, b.getF32Type());
+  SmallVector<Type> types(context.sumsOfLane(), b.getF32Type());
   auto mma = tile::LaneMmaOp::create(b, types, atom.name, a, second, acc);
   return Words(mma.getResults());
 }
@@ -306,12 +315,13 @@ void LinearTeam::addPlain(const LinearWeight &weight, ArrayRef<Value> rows, Valu
                           ArrayRef<SplitWords> x, MutableArrayRef<Value> sums) {
   SmallVector<SplitWords> a = loadPlain(weight, rows, step, segment, limit);
   for (auto [tile, words] : llvm::enumerate(x)) {
-    MutableArrayRef<Value> own = sums.slice(tile * 4, 4);
+    MutableArrayRef<Value> own = sums.slice(tile * context.sumsOfLane(), context.sumsOfLane());
+    const int64_t stepWords = 2 * context.foursOfLane;
     for (int64_t half : {0, 1}) {
       // Small products first. Those of later terms are below the rounding of f32.
       for (int64_t together = terms - 1; together >= 0; --together) {
         for (int64_t term = 0; term <= std::min(together, weight.terms - 1); ++term) {
-          ArrayRef<Value> second = ArrayRef<Value>(words[together - term]).slice(2 * half, 2);
+          ArrayRef<Value> second = ArrayRef<Value>(words[together - term]).slice(stepWords * half, stepWords);
           llvm::copy(multiply(a[half][term], second, own), own.begin());
         }
       }
@@ -338,21 +348,24 @@ void LinearTeam::addCodes(const LinearWeight &weight, ArrayRef<Value> rows, Valu
     }
     SmallVector<Words, 2> a;
     for (int64_t half = 0; half < halves; ++half) {
-      a.push_back(loadCodes(weight, blocks, number, laneValues(half, halves == 2)));
+      a.push_back(loadCodes(weight, blocks, number, half, /*wholeSegment=*/halves == 2));
     }
     for (auto [tile, words] : llvm::enumerate(x)) {
-      Words product(4, this->number(0));
+      const int64_t perTile = context.sumsOfLane(), stepWords = 2 * context.foursOfLane;
+      Words product(perTile, this->number(0));
       for (int64_t term = terms - 1; term >= 0; --term) {
         for (int64_t half = 0; half < halves; ++half) {
-          product = multiply(a[half], ArrayRef<Value>(words[term]).slice(2 * (part + half), 2), product);
+          product =
+              multiply(a[half], ArrayRef<Value>(words[term]).slice(stepWords * (part + half), stepWords), product);
         }
       }
-      for (int64_t reg = 0; reg < 4; ++reg) {
-        Value &sum = sums[tile * 4 + reg];
-        const DecodedSegment &factor = factors[reg / 2];
+      for (int64_t reg = 0; reg < perTile; ++reg) {
+        Value &sum = sums[tile * perTile + reg];
+        const DecodedSegment &factor = factors[context.rowOf(reg) / context.groups];
         sum = math::FmaOp::create(b, product[reg], factor.scale, sum);
         if (factor.offset) {
-          sum = math::FmaOp::create(b, factor.offset, xSums[tile * 2 + reg % 2], sum);
+          sum =
+              math::FmaOp::create(b, factor.offset, xSums[tile * context.columnsOfLane() + context.columnOf(reg)], sum);
         }
       }
     }
@@ -366,13 +379,43 @@ void LinearTeam::addCodes(const LinearWeight &weight, ArrayRef<Value> rows, Valu
 LogicalResult kvc::lowerLinearKernel(func::FuncOp kernel, const TeamFacts &facts) {
   ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &kernel.getBody().front());
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
-  LinearContext context{facts, *lookupMmaAtom(atomName), {}, {}, {}, {}, {}};
+  const MmaAtom &atom = *lookupMmaAtom((facts.mmaAtom + ".bf16").str());
+  LinearContext context{facts, atom, atom.d(), 0, 0, 0, 0, {}, {}, {}, {}, {}, {}, {}};
   context.thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   context.warp = arith::DivUIOp::create(b, context.thread, index(facts.lanes));
   Value lane = arith::RemUIOp::create(b, context.thread, index(facts.lanes));
-  // The table's instructions have lanes in groups of four: a group holds a row of A and a column of B.
-  context.group = arith::DivUIOp::create(b, lane, index(4));
-  context.quad = arith::RemUIOp::create(b, lane, index(4));
+  // A digit of the lane for each mode of a layout along `axis`, counted by its stride (or one by one).
+  auto digits = [&](const Layout &layout, Axis axis, bool scaled) {
+    Value sum;
+    for (const Mode &mode : layout.getModes()) {
+      if (mode.in != Axis::Lane || mode.out != axis) {
+        continue;
+      }
+      Value digit =
+          b.createOrFold<arith::RemUIOp>(b.createOrFold<arith::DivUIOp>(lane, index(mode.inStride)), index(mode.size));
+      if (scaled) {
+        digit = b.createOrFold<arith::MulIOp>(digit, index(mode.outStride));
+      }
+      sum = sum ? b.createOrFold<arith::AddIOp>(sum, digit) : digit;
+    }
+    return sum ? sum : index(0);
+  };
+  auto lanesAlong = [](const Layout &layout, Axis axis) {
+    int64_t count = 1;
+    for (const Mode &mode : layout.getModes()) {
+      count *= mode.in == Axis::Lane && mode.out == axis ? mode.size : 1;
+    }
+    return count;
+  };
+  const Layout a = atom.a();
+  context.groups = lanesAlong(a, Axis::Row);
+  context.rowsOfLane = atom.m / context.groups;
+  context.quads = lanesAlong(a, Axis::Column);
+  context.foursOfLane = atom.k / context.quads / 4;
+  context.group = digits(a, Axis::Row, /*scaled=*/true);
+  context.quad = digits(a, Axis::Column, /*scaled=*/false);
+  context.bColumn = digits(atom.b(), Axis::Column, /*scaled=*/true);
+  context.sumColumn = digits(context.sums, Axis::Column, /*scaled=*/true);
   auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
   auto type = MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), MemRefLayoutAttrInterface(), space);
   context.staging = gpu::DynamicSharedMemoryOp::create(b, type);

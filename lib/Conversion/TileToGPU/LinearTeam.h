@@ -60,10 +60,22 @@ struct LinearWeight {
 struct LinearContext {
   const TeamFacts &facts;
   const MmaAtom &atom;
-  /// Thread, warp; lane's group (the row of A and column of B it holds) and its place in it (index).
-  mlir::Value thread, warp, group, quad;
+  /// Layout of the atom's sums.
+  Layout sums;
+  /// Lanes that hold different rows of A, of which each has `rowsOfLane` so far apart; lanes that divide a step's
+  /// values of K, of which each has `foursOfLane` times four.
+  int64_t groups, rowsOfLane, quads, foursOfLane;
+  /// Thread, warp; the lane's first row of A, its column of B, its place among those that divide K, its first column of
+  /// sums (index).
+  mlir::Value thread, warp, group, bColumn, quad, sumColumn;
   mlir::Value staging;
   int64_t stagingBytes = 0;
+
+  int64_t sumsOfLane() const { return sums.inSize(Axis::Register); }
+  int64_t columnsOfLane() const { return sumsOfLane() / rowsOfLane; }
+  /// Row and column of a register of sums, from the lane's first ones on.
+  int64_t rowOf(int64_t reg) const { return sums(reg, 0, 0)[Axis::Row]; }
+  int64_t columnOf(int64_t reg) const { return sums(reg, 0, 0)[Axis::Column]; }
 };
 
 class LinearTeam {
@@ -75,7 +87,7 @@ public:
 
 private:
   using Words = llvm::SmallVector<mlir::Value>;
-  /// Of 32 values: for each term four words, two for each step of the instruction.
+  /// Of 32 values: for each term the lane's words, half of them for each step of the instruction.
   using SplitWords = llvm::SmallVector<Words>;
 
   //===-- LinearTeam.cpp ----------------------------------------------------===//
@@ -95,21 +107,22 @@ private:
   Words multiply(llvm::ArrayRef<mlir::Value> a, llvm::ArrayRef<mlir::Value> b, llvm::ArrayRef<mlir::Value> acc);
 
   //===-- LinearOperands.cpp ------------------------------------------------===//
-  /// First of the four values of half `half` of a segment that this lane holds, as what differs and what is known.
-  LaneValues laneValues(int64_t half, bool wholeSegment = true);
+  /// First of the four values number `four` of a segment (or of a step alone) that the lane at place `quad` holds, as
+  /// what differs and what is known.
+  LaneValues laneValues(mlir::Value quad, int64_t four, bool wholeSegment = true);
   /// Four neighbours of a row as they lie, zeros from `limit` on; `first` counts from `base`, as `limit` does.
   mlir::Value loadFour(mlir::Value memory, mlir::Value row, mlir::Value base, const LaneValues &values, int64_t limit);
-  SplitWords split(mlir::Value low, mlir::Value high, int64_t terms);
+  SplitWords split(llvm::ArrayRef<mlir::Value> fours, int64_t terms);
   SplitWords loadX(mlir::Value row, mlir::Value step, int64_t segment, int64_t limit);
   /// Splits values 64 chunk .. of a step for all rows of a pass.
   void stageX(mlir::Value rowBlock, mlir::Value step, int64_t chunk, int64_t limit);
   SplitWords loadStagedX(int64_t rowTile, int64_t segment);
-  /// Words of the two columns of a lane, in the order of the instruction's operand: four for each half and term.
+  /// Words of the columns of a lane, in the order of the instruction's operand, for each half and term.
   llvm::SmallVector<SplitWords> loadPlain(const LinearWeight &weight, llvm::ArrayRef<mlir::Value> rows,
                                           mlir::Value step, int64_t segment, int64_t limit);
-  /// The same for codes, one half.
-  Words loadCodes(const LinearWeight &weight, llvm::ArrayRef<BlockAddress> blocks, int64_t segment,
-                  const LaneValues &values);
+  /// The same for codes, one half; `wholeSegment`: of two.
+  Words loadCodes(const LinearWeight &weight, llvm::ArrayRef<BlockAddress> blocks, int64_t segment, int64_t half,
+                  bool wholeSegment);
 
   mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, value); }
   mlir::Value add(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::AddIOp>(x, y); }
@@ -143,7 +156,7 @@ private:
   mlir::Value rowsLeft; ///< of the pass
   mlir::Value rowWarp, columnWarp, innerWarp;
   llvm::SmallVector<mlir::Value> xRows;      ///< of row tiles, of this lane
-  llvm::SmallVector<mlir::Value> weightRows; ///< of column tiles, two of this lane in each
+  llvm::SmallVector<mlir::Value> weightRows; ///< of column tiles, those of this lane in each
   mlir::Value partials, xSumMemory, xMemory;
 };
 

@@ -47,8 +47,11 @@ void TeamEmitter::packOperand(Builder &b, Value tile, ProductType type, const La
   SmallVector<Value> numbers;
   if (auto held = fragments.find(tile);
       held != fragments.end() && convert(held->second.layout, layout).cost == ConversionCost::Lanes) {
-    words[{tile.getAsOpaquePointer(), type}] = packFromLanes(b, held->second, type, layout);
-    return;
+    auto sets = packFromLanes(b, held->second, type, layout);
+    if (!sets.empty()) {
+      words[{tile.getAsOpaquePointer(), type}] = sets;
+      return;
+    }
   }
   for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
     numbers.push_back(pull(b, tile, layout, i));
@@ -60,27 +63,37 @@ SmallVector<SmallVector<Value>> TeamEmitter::packFromLanes(Builder &b, const Fra
                                                            const Layout &layout) {
   // Where `layout` holds what: register, lane and warp of the held words.
   const std::optional<Layout> source = layout.compose(held.layout.inverse());
-  Value base;
-  for (const Mode &mode : source->getModes()) {
-    if (mode.in == Axis::Lane && mode.out == Axis::Lane) {
-      Value digit = b.createOrFold<arith::RemUIOp>(b.createOrFold<arith::DivUIOp>(lane, wordOf(b, mode.inStride)),
-                                                   wordOf(b, mode.size));
-      digit = mulWords(b, digit, mode.outStride);
-      base = base ? addWords(b, base, digit) : digit;
+  const int64_t count = layout.inSize(Axis::Register), lanes = facts.lanes;
+  // A lane takes words of its own and of the lane that differs in one bit of its number.
+  int64_t bit = 0;
+  for (int64_t i = 0; i < count; i += 2) {
+    assert((*source)(i, 0, 0)[Axis::Register] % 2 == 0 &&
+           (*source)(i + 1, 0, 0)[Axis::Register] == (*source)(i, 0, 0)[Axis::Register] + 1 &&
+           "expects neighbours to stay together");
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      bit |= (*source)(i, lane, 0)[Axis::Lane] ^ lane;
     }
   }
+  if (!llvm::isPowerOf2_64(bit)) {
+    return {};
+  }
+  Value isUpper =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, arith::AndIOp::create(b, lane, wordOf(b, bit)), wordOf(b, 0));
+  auto single = VectorType::get({1}, b.getI32Type());
   auto sets = createWords(b, held.registers, type), result = sets;
   for (auto [from, to] : llvm::zip_equal(sets, result)) {
+    SmallVector<Value> others;
+    for (Value word : from) {
+      Value raw = vector::ExtractOp::create(b, vector::BitCastOp::create(b, single, word), 0);
+      Value other = vector::FromElementsOp::create(b, single, shuffleXor(b, raw, bit));
+      others.push_back(vector::BitCastOp::create(b, word.getType(), other));
+    }
     to.clear();
-    for (int64_t i = 0; i < layout.inSize(Axis::Register); i += 2) {
+    for (int64_t i = 0; i < count; i += 2) {
       const Coordinates at = (*source)(i, 0, 0);
-      assert((*source)(i + 1, 0, 0)[Axis::Register] == at[Axis::Register] + 1 && at[Axis::Register] % 2 == 0 &&
-             "expects neighbours to stay together");
-      Value word = from[at[Axis::Register] / 2];
-      Value raw = vector::BitCastOp::create(b, VectorType::get({1}, b.getI32Type()), word);
-      raw = shuffleFrom(b, vector::ExtractOp::create(b, raw, 0), addWords(b, base, at[Axis::Lane]));
-      raw = vector::FromElementsOp::create(b, VectorType::get({1}, b.getI32Type()), raw);
-      to.push_back(vector::BitCastOp::create(b, word.getType(), raw));
+      Value own = from[at[Axis::Register] / 2], other = others[at[Axis::Register] / 2];
+      to.push_back(at[Axis::Lane] ? arith::SelectOp::create(b, isUpper, own, other)
+                                  : arith::SelectOp::create(b, isUpper, other, own));
     }
   }
   return result;
@@ -138,24 +151,23 @@ namespace {
 /// transposed), queries as the first.
 enum class Use { Keys, Values, Queries };
 
-/// Reads an operand of products out of the stage that holds it, in pieces of so many column tiles of the second operand
-/// or one row tile of the first.
+/// Reads an operand of products out of the stage that holds it, in pieces: of some steps along the summed dimension,
+/// some column tiles of the second operand or one row tile of the first.
 class StageReader {
 public:
+  StageReader(int64_t steps, int64_t tiles) : steps(steps), tiles(tiles) {}
   virtual ~StageReader() = default;
-  /// Words of slots `slot ..` and channels `channel ..` (the piece's first), of a set of words.
+  const int64_t steps, tiles;
+  /// Words of slots `slot ..` and channels `channel ..` (the piece's first), of a set of words: [step][tile][register].
   virtual SmallVector<Value> load(int64_t slot, int64_t channel, int64_t set, Type word) = 0;
 };
 
 /// By matrix loads: slots are multiples of 8, channels of 16.
 class MatrixReader : public StageReader {
 public:
-  /// Column tiles of a piece.
-  static constexpr int64_t tiles = 2;
-
   /// `rows`: first row of the stage that this warp reads (i32).
   MatrixReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use)
-      : emitter(emitter), b(b), operand(operand), transposed(use == Use::Values) {
+      : StageReader(1, 2), emitter(emitter), b(b), operand(operand), transposed(use == Use::Values) {
     Value matrix = arith::DivUIOp::create(b, emitter.lane, wordOf(b, 8));
     Value row = arith::RemUIOp::create(b, emitter.lane, wordOf(b, 8));
     Value low = arith::RemUIOp::create(b, matrix, wordOf(b, 2)), high = arith::DivUIOp::create(b, matrix, wordOf(b, 2));
@@ -193,53 +205,62 @@ private:
   Value chunk, slotBytes, swizzle;
 };
 
-/// Every lane loads its elements, as the atom's layout says: neighbours along a row together, others one by one.
+/// Every lane loads its elements, as the atom's layout says: neighbours along a row together. Of values, whose operand
+/// has neighbouring slots of one channel in a word, a lane reads a channel of each of several tiles at once and makes
+/// words of two slots.
 class ElementReader : public StageReader {
 public:
-  static constexpr int64_t tiles = 1;
-
-  ElementReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use)
-      : emitter(emitter), b(b), operand(operand), layout(use == Use::Queries ? operand.atom->a() : operand.atom->b()),
+  ElementReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use,
+                int64_t steps, int64_t tiles)
+      : StageReader(steps, tiles), emitter(emitter), b(b), operand(operand),
+        layout(use == Use::Queries ? operand.atom->a() : operand.atom->b()), isValues(use == Use::Values),
         slotAxis(use == Use::Keys ? Axis::Column : Axis::Row),
         channelAxis(use == Use::Keys ? Axis::Row : Axis::Column) {
     ownSlot = emitter.coordinate(b, layout, slotAxis, 0);
-    Value ownChannel = emitter.coordinate(b, layout, channelAxis, 0);
+    Value ownChannel = mulWords(b, emitter.coordinate(b, layout, channelAxis, 0), steps * tiles);
     ownChunk = b.createOrFold<arith::DivUIOp>(ownChannel, wordOf(b, 8));
     ownBytes = addWords(b, mulWords(b, addWords(b, rows, ownSlot), operand.stageRow),
                         mulWords(b, b.createOrFold<arith::RemUIOp>(ownChannel, wordOf(b, 8)), 2));
   }
 
   SmallVector<Value> load(int64_t slot, int64_t channel, int64_t set, Type word) override {
-    const int64_t count = layout.inSize(Axis::Register);
+    return isValues ? loadValues(slot, channel, set, word) : loadRows(slot, channel, set, word);
+  }
+
+private:
+  SmallVector<Value> loadRows(int64_t slot, int64_t channel, int64_t set, Type word) {
+    constexpr int64_t chunk = 8;
+    const int64_t count = layout.inSize(Axis::Register) * steps;
     SmallVector<Value> words;
-    for (int64_t i = 0; i < count; i += 2) {
-      const Coordinates at = layout(i, 0, 0), next = layout(i + 1, 0, 0);
-      if (next[channelAxis] != at[channelAxis] + 1) {
-        words.push_back(join(loadRun(slot + at[slotAxis], channel + at[channelAxis], 1, set),
-                             loadRun(slot + next[slotAxis], channel + next[channelAxis], 1, set), word));
-        continue;
-      }
-      // As many neighbours of a chunk as there are.
-      int64_t run = 2;
-      while (run < 8 && i + run < count && layout(i + run, 0, 0)[channelAxis] == at[channelAxis] + run &&
-             layout(i + run, 0, 0)[slotAxis] == at[slotAxis]) {
-        run += 2;
-      }
-      Value all = loadRun(slot + at[slotAxis], channel + at[channelAxis], run, set);
-      auto pairs = VectorType::get({run}, cast<VectorType>(word).getElementType());
-      all = vector::BitCastOp::create(b, pairs, all);
+    for (int64_t i = 0; i < count; i += chunk) {
+      const int64_t run = std::min(chunk, count - i);
+      Value all = loadRun(slot, channel + i, run, set, word);
       for (int64_t e = 0; e < run; e += 2) {
         words.push_back(vector::ExtractStridedSliceOp::create(b, all, e, 2, 1));
       }
-      i += run - 2;
     }
     return words;
   }
 
-private:
-  /// Bytes of `count` neighbours, which lie in one chunk. What is added to the lane's own slot and channel is known;
+  SmallVector<Value> loadValues(int64_t slot, int64_t channel, int64_t set, Type word) {
+    SmallVector<Value> slots;
+    for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
+      slots.push_back(loadRun(slot + layout(i, 0, 0)[slotAxis], channel, tiles, set, word));
+    }
+    SmallVector<Value> words;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      for (size_t i = 0; i < slots.size(); i += 2) {
+        SmallVector<Value> elements{vector::ExtractOp::create(b, slots[i], tile),
+                                    vector::ExtractOp::create(b, slots[i + 1], tile)};
+        words.push_back(vector::FromElementsOp::create(b, word, elements));
+      }
+    }
+    return words;
+  }
+
+  /// `count` neighbours, which lie in one chunk. What is added to the lane's own slot and channel is known;
   /// `channel` is whole chunks.
-  Value loadRun(int64_t slot, int64_t channel, int64_t count, int64_t set) {
+  Value loadRun(int64_t slot, int64_t channel, int64_t count, int64_t set, Type word) {
     const int64_t bytes = count * 2, chunk = channel / 8;
     int64_t displacement = slot * operand.stageRow + set * operand.setBytes;
     Value place = ownChunk;
@@ -256,32 +277,29 @@ private:
     if (displacement) {
       at = arith::AddIOp::create(b, at, indexOf(b, displacement));
     }
-    return vector::LoadOp::create(b, VectorType::get({bytes}, b.getI8Type()), emitter.staging, at,
-                                  /*nontemporal=*/false, llvm::MaybeAlign(std::min<int64_t>(16, bytes)));
-  }
-  Value join(Value first, Value second, Type word) {
-    auto one = VectorType::get({1}, cast<VectorType>(word).getElementType());
-    SmallVector<Value> elements;
-    for (Value bytes : {first, second}) {
-      elements.push_back(vector::ExtractOp::create(b, vector::BitCastOp::create(b, one, bytes), 0));
-    }
-    return vector::FromElementsOp::create(b, word, elements);
+    Value raw = vector::LoadOp::create(b, VectorType::get({bytes}, b.getI8Type()), emitter.staging, at,
+                                       /*nontemporal=*/false, llvm::MaybeAlign(std::min<int64_t>(16, bytes)));
+    return vector::BitCastOp::create(b, VectorType::get({count}, cast<VectorType>(word).getElementType()), raw);
   }
 
   TeamEmitter &emitter;
   ImplicitLocOpBuilder &b;
   const StagedOperand &operand;
   Layout layout;
+  bool isValues;
   Axis slotAxis, channelAxis;
   Value ownSlot, ownChunk, ownBytes;
 };
 
+/// `channels`: of keys and queries all that are summed over, of values those of a warp.
 std::unique_ptr<StageReader> createReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand,
-                                          Value rows, Use use) {
+                                          Value rows, Use use, int64_t channels) {
   if (emitter.facts.loadsMatrices) {
     return std::make_unique<MatrixReader>(emitter, b, operand, rows, use);
   }
-  return std::make_unique<ElementReader>(emitter, b, operand, rows, use);
+  const int64_t steps = use == Use::Values ? 1 : emitter.keySteps(*operand.atom, channels),
+                tiles = use == Use::Values ? emitter.valueTiles(*operand.atom, channels) : 1;
+  return std::make_unique<ElementReader>(emitter, b, operand, rows, use, steps, tiles);
 }
 } // namespace
 
@@ -311,7 +329,7 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     // Whole rounds of the swizzle, so that chunks lie as at the row's begin.
     own.stage = addWords(b, own.stage, mulWords(b, columnWarp(b, shape), channels * 2));
   }
-  auto reader = createReader(*this, b, own, firstSlot, isScores ? Use::Keys : Use::Values);
+  auto reader = createReader(*this, b, own, firstSlot, isScores ? Use::Keys : Use::Values, channels);
   const bool isHalf = operand.product == ProductType::F16;
   auto word = VectorType::get({2}, isHalf ? Type(b.getF16Type()) : Type(b.getBF16Type()));
   const auto &sets = words[{op.getA().getAsOpaquePointer(), operand.product}];
@@ -325,35 +343,38 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   }
   const int64_t steps = (isScores ? channels : ownSlots) / atom.k;
   const int64_t columnTiles = (isScores ? ownSlots : channels) / atom.n;
-  const int64_t tiles = facts.loadsMatrices ? MatrixReader::tiles : ElementReader::tiles;
   const int64_t firstSize = atom.a().inSize(Axis::Register) / 2, secondSize = atom.b().inSize(Axis::Register) / 2,
                 sumSize = atom.d().inSize(Axis::Register);
   std::unique_ptr<StageReader> queries;
   auto inStaging = stagedQueries.find({op.getA().getAsOpaquePointer(), operand.product});
   if (inStaging != stagedQueries.end()) {
     Value rowWarp = arith::RemUIOp::create(b, warp, wordOf(b, shape.rowWarps));
-    queries = createReader(*this, b, inStaging->second, mulWords(b, rowWarp, atom.m * shape.rowTiles), Use::Queries);
+    queries = createReader(*this, b, inStaging->second, mulWords(b, rowWarp, atom.m * shape.rowTiles), Use::Queries,
+                           channels);
   } else if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * firstSize) || hasFailed()) {
     return hasFailed() ? failure() : fail(op) << "expects its first operand as words of " << atom.name;
   }
   for (auto [firstSet, secondSet] : productTerms(operand.product)) {
-    for (int64_t step = 0; step < steps; ++step) {
+    for (int64_t step = 0; step < steps; step += reader->steps) {
       SmallVector<SmallVector<Value>> first;
       for (int64_t row = 0; row < shape.rowTiles; ++row) {
         first.push_back(
             queries ? queries->load(row * atom.m, step * atom.k, firstSet, word)
-                    : SmallVector<Value>(ArrayRef(sets[firstSet]).slice((row * steps + step) * firstSize, firstSize)));
+                    : SmallVector<Value>(
+                          ArrayRef(sets[firstSet]).slice((row * steps + step) * firstSize, reader->steps * firstSize)));
       }
-      for (int64_t column = 0; column < columnTiles; column += tiles) {
+      for (int64_t column = 0; column < columnTiles; column += reader->tiles) {
         SmallVector<Value> second = isScores ? reader->load(column * atom.n, step * atom.k, secondSet, word)
                                              : reader->load(step * atom.k, column * atom.n, secondSet, word);
-        for (int64_t tile = 0; tile < tiles; ++tile) {
-          ValueRange secondWords = ValueRange(second).slice(tile * secondSize, secondSize);
+        for (int64_t piece = 0; piece < reader->steps * reader->tiles; ++piece) {
+          ValueRange secondWords = ValueRange(second).slice(piece * secondSize, secondSize);
           for (int64_t row = 0; row < shape.rowTiles; ++row) {
-            const int64_t at = (row * columnTiles + column + tile) * sumSize;
+            const int64_t at = (row * columnTiles + column + piece % reader->tiles) * sumSize;
             MutableArrayRef<Value> sums = MutableArrayRef<Value>(acc).slice(at, sumSize);
+            ArrayRef<Value> firstWords =
+                ArrayRef<Value>(first[row]).slice(piece / reader->tiles * firstSize, firstSize);
             SmallVector<Type> types(sumSize, b.getF32Type());
-            auto mma = tile::LaneMmaOp::create(b, types, atom.name, first[row], secondWords,
+            auto mma = tile::LaneMmaOp::create(b, types, atom.name, firstWords, secondWords,
                                                ValueRange(ArrayRef<Value>(sums)));
             llvm::copy(mma.getResults(), sums.begin());
           }

@@ -206,28 +206,29 @@ void TeamEmitter::emitStoreRows(tile::StoreRowsOp op) {
       memref::StoreOp::create(inner, fragment.registers[number], op.getTarget(), ValueRange{row, head});
       continue;
     }
-    for (int64_t i = 0; i < layout.inSize(Axis::Register); i += 2) {
+    for (ArrayRef<int64_t> run : layout.runsAlong(Axis::Column, 4)) {
+      const int64_t i = run.front();
       if (compactRegister(layout, Axis::Row, i) != number) {
         continue;
       }
       Value at = coordinate(inner, layout, Axis::Column, i);
       if (columns != layout.outSize(Axis::Column)) {
-        for (int64_t e : {0, 1}) {
-          Value own = addWords(inner, at, e);
+        for (auto [e, reg] : llvm::enumerate(run)) {
+          Value own = addWords(inner, at, static_cast<int64_t>(e));
           Value exists = arith::CmpIOp::create(inner, arith::CmpIPredicate::slt, own, wordOf(inner, columns));
           auto guard = scf::IfOp::create(inner, exists, /*withElseRegion=*/false);
           Builder guarded = Builder::atBlockBegin(op.getLoc(), guard.thenBlock());
-          memref::StoreOp::create(guarded, fragment.registers[i + e], op.getTarget(),
+          memref::StoreOp::create(guarded, fragment.registers[reg], op.getTarget(),
                                   ValueRange{row, head, toIndex(guarded, own)});
         }
         continue;
       }
-      auto pair = VectorType::get({2}, inner.getF32Type());
-      Value values =
-          vector::FromElementsOp::create(inner, pair, ValueRange{fragment.registers[i], fragment.registers[i + 1]});
+      auto type = VectorType::get({static_cast<int64_t>(run.size())}, inner.getF32Type());
+      Value values = vector::FromElementsOp::create(
+          inner, type, llvm::map_to_vector(run, [&](int64_t reg) { return fragment.registers[reg]; }));
       Value column = toIndex(inner, at);
       vector::StoreOp::create(inner, values, op.getTarget(), ValueRange{row, head, column}, /*nontemporal=*/false,
-                              llvm::MaybeAlign(8));
+                              llvm::MaybeAlign(4 * run.size()));
     }
   }
 }

@@ -166,7 +166,7 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
     return toIndex(b, addWords(b, warpBase, place));
   };
   const int64_t maxAt = ownRows * stride * 4, sumAt = maxAt + ownRows * 4;
-  auto one = VectorType::get({1}, b.getF32Type()), two = VectorType::get({2}, b.getF32Type());
+  auto one = VectorType::get({1}, b.getF32Type());
   auto store = [&](Builder &b, Value values, Value place) {
     auto bytes = VectorType::get({cast<VectorType>(values.getType()).getDimSize(0) * 4}, b.getI8Type());
     vector::StoreOp::create(b, vector::BitCastOp::create(b, bytes, values), staging, place, false,
@@ -179,10 +179,14 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
   };
   Value own = mulWords(b, columnWarp(b, shape), warpBytes);
   SmallVector<bool> done(maxima.registers.size());
-  for (int64_t i = 0; i < partial.inSize(Axis::Register); i += 2) {
+  auto ofRegisters = [&](ArrayRef<int64_t> run) {
+    return llvm::map_to_vector(run, [&](int64_t reg) { return totals.registers[reg]; });
+  };
+  for (ArrayRef<int64_t> run : partial.runsAlong(Axis::Column, 4)) {
+    const int64_t i = run.front();
     Value row = coordinate(b, partial, Axis::Row, i), column = coordinate(b, partial, Axis::Column, i);
-    Value pair = vector::FromElementsOp::create(b, two, ValueRange{totals.registers[i], totals.registers[i + 1]});
-    store(b, pair, at(b, own, row, stride, 0, column));
+    auto type = VectorType::get({static_cast<int64_t>(run.size())}, b.getF32Type());
+    store(b, vector::FromElementsOp::create(b, type, ofRegisters(run)), at(b, own, row, stride, 0, column));
     int64_t number = compactRegister(partial, Axis::Row, i);
     if (!done[number]) {
       done[number] = true;
@@ -200,7 +204,8 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
   SmallVector<SmallVector<Value>> factors(maxima.registers.size());
   Value minusInf = floatOf(b, -std::numeric_limits<float>::infinity()), zero = floatOf(b, 0.0f);
   SmallVector<Value> newMax(maxima.registers.size()), newSum(maxima.registers.size());
-  for (int64_t i = 0; i < whole.inSize(Axis::Register); i += 2) {
+  for (ArrayRef<int64_t> run : whole.runsAlong(Axis::Column, 4)) {
+    const int64_t i = run.front();
     int64_t number = compactRegister(whole, Axis::Row, i);
     Value row = coordinate(b, whole, Axis::Row, i), column = coordinate(b, whole, Axis::Column, i);
     if (factors[number].empty()) {
@@ -223,10 +228,12 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
       }
     }
     for (int64_t w = 0; w < shape.columnWarps; ++w) {
-      Value pair = load(b, two, at(b, wordOf(b, w * warpBytes), row, stride, 0, column));
-      for (int64_t e : {0, 1}) {
-        Value part = arith::MulFOp::create(b, vector::ExtractOp::create(b, pair, e), factors[number][w]);
-        Value &total = merged[i + e];
+      auto type = VectorType::get({static_cast<int64_t>(run.size())}, b.getF32Type());
+      Value loaded = load(b, type, at(b, wordOf(b, w * warpBytes), row, stride, 0, column));
+      for (auto [e, reg] : llvm::enumerate(run)) {
+        Value part =
+            arith::MulFOp::create(b, vector::ExtractOp::create(b, loaded, static_cast<int64_t>(e)), factors[number][w]);
+        Value &total = merged[reg];
         total = total ? arith::AddFOp::create(b, total, part).getResult() : part;
       }
     }

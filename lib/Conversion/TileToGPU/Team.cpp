@@ -106,24 +106,71 @@ TeamShape TeamEmitter::shapeOf(int64_t rows) const {
   return {rowWarps, static_cast<int64_t>(llvm::divideCeil(tiles, rowWarps)), warps / rowWarps};
 }
 
-/// D of `atom` side by side and one below the other; warps that share rows divide the columns or hold all of them.
-static Layout resultLayout(const MmaAtom &atom, const TeamShape &shape, int64_t columns, bool dividesColumns) {
+/// A first operand of one row tile, for all rows of all warps.
+static Layout rowsOfWarps(const Layout &tile, const TeamShape &shape, bool innerOverWarps) {
+  return tile.product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
+      .product(Layout({{shape.columnWarps, Axis::Warp, 1, innerOverWarps ? Axis::Column : Axis::None, 1}}));
+}
+
+/// D of `atom` side by side, or `tiles` of them each with every so many columns one, and one below the other; warps
+/// that share rows divide the columns or hold all of them.
+static Layout resultLayout(const MmaAtom &atom, const TeamShape &shape, int64_t columns, bool dividesColumns,
+                           int64_t tiles) {
   const int64_t own = dividesColumns ? columns / shape.columnWarps : columns;
   Layout warps = dividesColumns ? Layout({{shape.columnWarps, Axis::Warp, 1, Axis::Column, 1}})
                                 : Layout({{shape.columnWarps, Axis::Warp, 1, Axis::None, 0}});
-  return atom.d()
-      .product(Layout({{own / atom.n, Axis::Register, 1, Axis::Column, 1}}))
+  const Layout one = atom.d();
+  SmallVector<Mode> modes;
+  for (Mode mode : one.getModes()) {
+    mode.outStride *= mode.out == Axis::Column ? tiles : 1;
+    modes.push_back(mode);
+  }
+  modes.push_back({tiles, Axis::Register, one.inSize(Axis::Register), Axis::Column, 1});
+  return Layout(modes)
+      .product(Layout({{own / atom.n / tiles, Axis::Register, 1, Axis::Column, 1}}))
       .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
       .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
       .product(warps);
 }
 
 Layout TeamEmitter::productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
-  return resultLayout(atom, shapeOf(rows), columns, /*dividesColumns=*/!dividesValues);
+  return resultLayout(atom, shapeOf(rows), columns, /*dividesColumns=*/!dividesValues, /*tiles=*/1);
 }
 
 Layout TeamEmitter::accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
-  return resultLayout(atom, shapeOf(rows), columns, /*dividesColumns=*/dividesValues);
+  const TeamShape shape = shapeOf(rows);
+  const int64_t own = dividesValues ? columns / shape.columnWarps : columns;
+  return resultLayout(atom, shape, columns, /*dividesColumns=*/dividesValues, valueTiles(atom, own));
+}
+
+int64_t TeamEmitter::valueTiles(const MmaAtom &atom, int64_t channels) const {
+  constexpr int64_t most = 8;
+  int64_t tiles = facts.loadsMatrices ? 1 : most;
+  while (channels % (tiles * atom.n)) {
+    tiles /= 2;
+  }
+  return tiles;
+}
+
+int64_t TeamEmitter::keySteps(const MmaAtom &atom, int64_t channels) const {
+  constexpr int64_t most = 8;
+  const int64_t held = atom.a().inSize(Axis::Register), steps = most / held;
+  return !facts.loadsMatrices && steps > 1 && channels % (steps * atom.k) == 0 ? steps : 1;
+}
+
+Layout TeamEmitter::queryLayout(const MmaAtom &atom, int64_t rows, int64_t channels) const {
+  const TeamShape shape = shapeOf(rows);
+  const int64_t steps = keySteps(atom, channels);
+  const Layout one = atom.a();
+  const int64_t held = one.inSize(Axis::Register);
+  SmallVector<Mode> modes{{steps, Axis::Register, held, Axis::Column, held}};
+  for (Mode mode : one.getModes()) {
+    mode.outStride *= mode.in == Axis::Lane && mode.out == Axis::Column ? steps : 1;
+    modes.push_back(mode);
+  }
+  return rowsOfWarps(Layout(modes).product(Layout({{channels / atom.k / steps, Axis::Register, 1, Axis::Column, 1}})),
+                     shape, /*innerOverWarps=*/false);
 }
 
 Value TeamEmitter::columnWarp(Builder &b, const TeamShape &shape) {
@@ -134,11 +181,8 @@ Value TeamEmitter::columnWarp(Builder &b, const TeamShape &shape) {
 Layout TeamEmitter::operandLayout(const MmaAtom &atom, int64_t rows, int64_t inner, bool innerOverWarps) const {
   TeamShape shape = shapeOf(rows);
   int64_t own = innerOverWarps ? inner / shape.columnWarps : inner;
-  return atom.a()
-      .product(Layout({{own / atom.k, Axis::Register, 1, Axis::Column, 1}}))
-      .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
-      .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
-      .product(Layout({{shape.columnWarps, Axis::Warp, 1, innerOverWarps ? Axis::Column : Axis::None, 1}}));
+  return rowsOfWarps(atom.a().product(Layout({{own / atom.k, Axis::Register, 1, Axis::Column, 1}})), shape,
+                     innerOverWarps);
 }
 
 Value TeamEmitter::coordinate(Builder &b, const Layout &layout, Axis axis, int64_t reg) {
@@ -240,8 +284,7 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
       continue;
     }
     packOperand(b, tile, type,
-                operandLayout(kvc::atomOf(facts, type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1)),
-                              /*innerOverWarps=*/false));
+                queryLayout(kvc::atomOf(facts, type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1))));
   }
   return success(!hasFailed());
 }

@@ -163,6 +163,13 @@ public:
   Layout productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const;
   Layout operandLayout(const MmaAtom &atom, int64_t rows, int64_t inner, bool innerOverWarps) const;
   Layout accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const;
+  /// The first operand of scores: as operandLayout, but the channels of `keySteps` steps are counted so that a lane's
+  /// are neighbours.
+  Layout queryLayout(const MmaAtom &atom, int64_t rows, int64_t channels) const;
+  int64_t keySteps(const MmaAtom &atom, int64_t channels) const;
+  /// Neighbouring channels of a slot of values that a lane reads together, for as many tiles of a warp's `channels`
+  /// columns. The accumulator has a column of each tile side by side then.
+  int64_t valueTiles(const MmaAtom &atom, int64_t channels) const;
   /// Coordinate along `axis` of register `reg` of this lane (i32).
   mlir::Value coordinate(Builder &b, const Layout &layout, Axis axis, int64_t reg);
   /// Number of the register that holds `reg`'s coordinate along `axis` where registers of other axes are left out.

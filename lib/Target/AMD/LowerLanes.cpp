@@ -1,4 +1,6 @@
 //===- LowerLanes.cpp - Lanes, waves and matrix units as instructions ----===//
+#include "Copies.h"
+
 #include "kvc/Target/AMD/Passes.h"
 
 #include "kvc/Dialect/Tile/IR/Lanes.h"
@@ -9,7 +11,6 @@
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -51,10 +52,6 @@ public:
   LogicalResult run() {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](tile::LaneMmaOp op) { return lowerMma(op); })
-        .Case([&](tile::CopyAsyncOp op) { return lowerCopy(op); })
-        // Copies go through registers of the lane and are complete where they stand.
-        .Case([&](tile::CommitAsyncOp) { return erase(); })
-        .Case([&](tile::WaitAsyncOp) { return erase(); })
         .Case([&](gpu::BarrierOp) { return lowerBarrier(); })
         .Case([&](gpu::ThreadIdOp op) {
           if (op.getDimension() != gpu::Dimension::x) {
@@ -100,6 +97,39 @@ private:
     return facts.lanes > 32 ? call("llvm.amdgcn.mbcnt.hi", {word(-1), lane}) : lane;
   }
 
+  /// The word of the lane whose number differs by exclusive or with `offset` < 32: by a modifier of a move where there
+  /// is one, else through the unit of LDS.
+  Value exchange(Value value, int64_t offset) {
+    const bool isRdna = facts.lanes == 32;
+    std::optional<int64_t> control;
+    if (offset < 4) {
+      // Which of four lanes each of four takes.
+      control = 0;
+      for (int64_t lane = 0; lane < 4; ++lane) {
+        *control |= (lane ^ offset) << (2 * lane);
+      }
+    } else if (isRdna && offset < 16) {
+      constexpr int64_t rowXmask = 0x160;
+      control = rowXmask + offset;
+    } else if (offset == 8) {
+      constexpr int64_t rowRotate = 0x120; // by half a row of 16
+      control = rowRotate + offset;
+    }
+    Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)),
+          yes = arith::ConstantOp::create(b, b.getBoolAttr(true));
+    if (control) {
+      constexpr int64_t allRows = 0xf, allBanks = 0xf;
+      return call("llvm.amdgcn.update.dpp.i32", {word(0), value, word(*control), word(allRows), word(allBanks), yes});
+    }
+    if (isRdna && offset == 16) {
+      // Lane i of a row takes lane i of the other one: eight numbers in each word.
+      return call("llvm.amdgcn.permlanex16.i32", {word(0), value, word(0x76543210), word(0xfedcba98), no, no});
+    }
+    // Bits of the lane's number that stay, are set, are flipped.
+    constexpr int64_t allStay = 0x1f, flipAt = 10;
+    return call("llvm.amdgcn.ds.swizzle", {value, word(offset << flipAt | allStay)});
+  }
+
   LogicalResult lowerShuffle(gpu::ShuffleOp op) {
     const bool isXor = op.getMode() == gpu::ShuffleMode::XOR;
     if ((!isXor && op.getMode() != gpu::ShuffleMode::IDX) || getConstantIntValue(op.getWidth()) != facts.lanes ||
@@ -113,9 +143,7 @@ private:
     Value moved = type.isInteger() ? op.getValue() : arith::BitcastOp::create(b, b.getI32Type(), op.getValue());
     std::optional<int64_t> offset = getConstantIntValue(op.getOffset());
     if (isXor && offset && *offset < 32) {
-      // Bits of the lane's number that stay, are set, are flipped.
-      constexpr int64_t allStay = 0x1f, flipAt = 10;
-      moved = call("llvm.amdgcn.ds.swizzle", {moved, word(*offset << flipAt | allStay)});
+      moved = exchange(moved, *offset);
     } else {
       Value source = isXor ? arith::XOrIOp::create(b, laneNumber(), op.getOffset()).getResult() : op.getOffset();
       moved = call("llvm.amdgcn.ds.bpermute", {arith::ShLIOp::create(b, source, word(2)), moved});
@@ -160,29 +188,6 @@ private:
     return replace(results);
   }
 
-  LogicalResult lowerCopy(tile::CopyAsyncOp op) {
-    constexpr unsigned alignment = 16;
-    auto type = VectorType::get({4}, b.getI32Type());
-    Value to = addressOf(b, op.getTarget(), op.getTo(), op.getToDisplacement(), sharedSpace);
-    auto load = [&](ImplicitLocOpBuilder &b) -> Value {
-      Value from = addressOf(b, op.getSource(), op.getFrom(), op.getFromDisplacement(), globalSpace);
-      return LLVM::LoadOp::create(b, type, from, alignment);
-    };
-    Value bytes;
-    if (op.getValid()) {
-      auto branch = scf::IfOp::create(b, TypeRange{type}, op.getValid(), /*withElseRegion=*/true);
-      ImplicitLocOpBuilder yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
-      scf::YieldOp::create(yes, load(yes));
-      ImplicitLocOpBuilder no = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
-      scf::YieldOp::create(no, arith::ConstantOp::create(no, no.getZeroAttr(type)).getResult());
-      bytes = branch.getResult(0);
-    } else {
-      bytes = load(b);
-    }
-    LLVM::StoreOp::create(b, bytes, to, alignment);
-    return erase();
-  }
-
   Operation *op;
   const TeamFacts &facts;
   ImplicitLocOpBuilder b;
@@ -196,6 +201,7 @@ struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
                                    << " of a target whose lanes are threads";
       return signalPassFailure();
     }
+    amd::lowerCopies(getOperation());
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
     for (Operation *op : ops) {

@@ -241,6 +241,28 @@ Layout Layout::withoutReplicatedRegisters() const {
   return Layout(result);
 }
 
+llvm::SmallVector<llvm::SmallVector<int64_t>> Layout::runsAlong(Axis axis, int64_t most) const {
+  int64_t size = 1, stride = 1;
+  for (const Mode &mode : modes) {
+    if (mode.in == Axis::Register && mode.out == axis && mode.outStride == 1) {
+      stride = mode.inStride;
+      while (size < most && mode.size % (size * 2) == 0) {
+        size *= 2;
+      }
+    }
+  }
+  llvm::SmallVector<llvm::SmallVector<int64_t>> runs;
+  for (int64_t reg = 0; reg < inSize(Axis::Register); ++reg) {
+    if (reg / stride % size == 0) {
+      llvm::SmallVector<int64_t> &run = runs.emplace_back();
+      for (int64_t i = 0; i < size; ++i) {
+        run.push_back(reg + i * stride);
+      }
+    }
+  }
+  return runs;
+}
+
 Layout Layout::transposed() const {
   llvm::SmallVector<Mode> result(modes);
   for (Mode &mode : result) {

@@ -17,16 +17,15 @@ static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170,
 
 // CDNA and RDNA instruction set manuals, and LLVM's AMDGPU usage guide; processors (compute units): MI250X (one die),
 // MI300X, MI355X, RX 7900 XTX, RX 9070 XT.
-static constexpr TeamFacts gfx90a{64, 1024, 64 << 10, 64 << 10, 131072,         512,   110,  false,
-                                  "", 0,    0,        0,        "m16n16k16w64", false, false};
-static constexpr TeamFacts gfx942{64, 1024, 64 << 10, 64 << 10, 131072,         512,   304,  true,
-                                  "", 0,    0,        0,        "m16n16k16w64", false, false};
-static constexpr TeamFacts gfx950{64, 1024, 160 << 10, 160 << 10, 131072,         512,   256,  true,
-                                  "", 0,    0,         0,         "m16n16k16w64", false, false};
-static constexpr TeamFacts gfx1100{32, 1024, 64 << 10, 64 << 10,         98304, 256,  96, false, "",
-                                   0,  0,    0,        "m16n16k16w32x2", false, false};
-static constexpr TeamFacts gfx1201{32, 1024, 64 << 10, 64 << 10, 98304,          256,   64,   true,
-                                   "", 0,    0,        0,        "m16n16k16w32", false, false};
+static constexpr TeamFacts cdna(int64_t stagingBytes, int64_t processors, bool mmaF8) {
+  return {64, 1024, stagingBytes, stagingBytes, 131072, 512, processors, mmaF8, "", 0, 0, 0, "m16n16k16w64", false};
+}
+static constexpr TeamFacts rdna(int64_t processors, bool mmaF8, llvm::StringLiteral atom) {
+  return {32, 1024, 64 << 10, 64 << 10, 98304, 256, processors, mmaF8, "", 0, 0, 0, atom, false};
+}
+static constexpr TeamFacts gfx90a = cdna(64 << 10, 110, false), gfx942 = cdna(64 << 10, 304, true),
+                           gfx950 = cdna(160 << 10, 256, true), gfx1100 = rdna(96, false, "m16n16k16w32x2"),
+                           gfx1201 = rdna(64, true, "m16n16k16w32");
 
 static constexpr Target targetTable[] = {
     {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 1, 4, 4, 2, 512 << 10},
