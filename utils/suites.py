@@ -78,6 +78,7 @@ SUITES = [
     Suite("gpu-counts",  "script", ".venv/bin/python utils/gpu_counts.py --filter sm_80", 3, 10),
     Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5, needs="nvcc"),
     Suite("sim-amdgcn",  "script", ".venv/bin/python sim/tests/amdgcn/check.py", 2, 5),
+    Suite("amdgcn-mutants", "script", ".venv/bin/python sim/tests/amdgcn/mutants.py", 3, 10, on_demand=True),
     Suite("ptx-mutants", "script", ".venv/bin/python test/Target/NVIDIA/Inputs/ptx_mutants.py --sites 4", 3, 10,
           on_demand=True),
     # On demand until all of its runs pass: docs/testing.md says what fails.

@@ -57,9 +57,10 @@ bool kvc::sim::amdgcn::decodeScalar(Decoder &decoder) {
     }
   }
   for (unsigned k = 0; k < row->sources; ++k) {
-    decoder.addSource(operand(next++), row->s[k]);
+    const bool destination = (row->flags & Accumulates) && k + 1 == row->sources;
+    decoder.addSource(operand(destination ? 0 : next++), row->s[k]);
     if (inst.s[k].kind == Source::Kind::Vector || inst.s[k].modified) {
-      decoder.unsupported("operand " + operand(next - 1).text);
+      decoder.unsupported("operand " + text.text);
     }
   }
   if (next != changed.operands.size()) {
@@ -108,13 +109,14 @@ void execSwapPc(Wave &wave, const Inst &inst) {
 
 /// LDS accesses of the wave up to what has been waited for are known to others after the next barrier.
 void settle(Wave &wave) {
-  auto pop = [](auto &pending, uint32_t done) {
-    while (!pending.empty() && pending.front().first <= done) {
-      pending.pop_front();
-    }
-  };
-  pop(wave.ldsPending, wave.waits.done(Counter::Lds));
-  pop(wave.ldsLoads, wave.waits.done(Counter::Load));
+  const uint32_t done = wave.waits.done(Counter::Lds), loaded = wave.waits.done(Counter::Load);
+  while (!wave.ldsPending.empty() && wave.ldsPending.front().first <= done) {
+    wave.ldsPending.pop_front();
+  }
+  while (!wave.ldsLoads.empty() && wave.ldsLoads.front().first <= loaded) {
+    wave.clocks.seen[wave.loadAgent()] = wave.ldsLoads.front().second;
+    wave.ldsLoads.pop_front();
+  }
 }
 
 void execWait(Wave &wave, const Inst &inst) {

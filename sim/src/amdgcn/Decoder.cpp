@@ -503,6 +503,19 @@ bool Decoder::decodeCrossLane() {
     writes({inst.s[0].reg, 1, true});
     return true;
   }
+  if (name.starts_with("v_s_")) {
+    const LaneRow *row = findLaneRow("v_" + name.substr(4));
+    if (!row || !(row->flags & Transcendental)) {
+      return false;
+    }
+    inst.exec = execScalarLanes;
+    inst.kind = Class::Transcendental;
+    inst.row = row;
+    inst.lane = row->fn;
+    setScalarDestination(operand(0), 1);
+    addSource(operand(1), row->s[0]);
+    return true;
+  }
   if (name == "v_permlane64_b32") {
     lane(execPermlane64);
     setVectorDestination(operand(0), 1);
@@ -559,7 +572,13 @@ static uint8_t hazardsOf(const Inst &inst, const TextInst &text) {
     flags |= ReadsVccScale;
   }
   if (text.name == "v_readlane_b32" || text.name == "v_writelane_b32") {
-    flags |= ReadsLaneNumber;
+    flags |= ReadsLaneNumber | MovesLane;
+  }
+  if (text.name == "v_readfirstlane_b32") {
+    flags |= MovesLane;
+  }
+  if (inst.merge == Merge::High || inst.merge == Merge::Sdwa) {
+    flags |= WritesPart;
   }
   return flags;
 }

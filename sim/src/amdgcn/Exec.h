@@ -11,6 +11,8 @@ void writeRows(Wave &wave, const Inst &inst, uint32_t *rows, uint64_t mask);
 
 void execLanes(Wave &wave, const Inst &inst);
 void execDual(Wave &wave, const Inst &inst);
+/// A lane-wise operation on scalar registers.
+void execScalarLanes(Wave &wave, const Inst &inst);
 void execReadFirstLane(Wave &wave, const Inst &inst);
 void execReadLane(Wave &wave, const Inst &inst);
 void execWriteLane(Wave &wave, const Inst &inst);

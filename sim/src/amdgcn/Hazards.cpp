@@ -71,9 +71,9 @@ static bool writesExec(const Inst &inst) {
 }
 
 void Hazards::checkRecent(const Program &program, const Inst &inst) const {
-  const bool cdna3 = program.chip->family != Family::Cdna2;
+  const bool cdna3 = program.chip->family != Family::Cdna2, matrix = inst.kind == Class::Matrix;
   for (const Recent &before : recent) {
-    if (!before.inst || !(before.inst->hazards & IsVector)) {
+    if (!before.inst) {
       continue;
     }
     const Inst &writer = *before.inst;
@@ -88,28 +88,39 @@ void Hazards::checkRecent(const Program &program, const Inst &inst) const {
       return std::any_of(writer.writes.begin(), writer.writes.end(),
                          [&](const RegisterRange &written) { return overlap(range, written); });
     };
-    if (inst.hazards & ReadsByDpp) {
-      if (inst.s[0].kind == Source::Kind::Vector && isWritten({inst.s[0].reg, inst.s[0].dwords, true})) {
-        demand(2, "a permutation of its result");
-      }
-      if (writesExec(writer)) {
+    if (writesExec(writer)) {
+      if (inst.hazards & ReadsByDpp) {
         demand(5, "a permutation under the lanes that it chose");
+      } else if (matrix || (cdna3 && (inst.hazards & MovesLane))) {
+        demand(4, "an instruction under the lanes that it chose");
       }
     }
-    const bool scalars = inst.hazards & (ReadsScalarAddress | ReadsVccScale | ReadsLaneNumber);
+    if ((inst.hazards & ReadsByDpp) && inst.s[0].kind == Source::Kind::Vector &&
+        isWritten({inst.s[0].reg, inst.s[0].dwords, true})) {
+      demand(2, "a permutation of its result");
+    }
     for (const RegisterRange &range : inst.reads) {
-      if (scalars && !range.vector && isWritten(range)) {
-        if (inst.hazards & ReadsScalarAddress) {
-          demand(5, "a memory access by its scalar result");
-        } else if (inst.hazards & ReadsLaneNumber) {
-          demand(4, "the choice of a lane by its result");
-        } else if (range.first == sreg::Vcc) {
-          demand(4, "v_div_fmas, which reads VCC");
-        }
+      if (!isWritten(range)) {
+        continue;
       }
-      if (cdna3 && (writer.hazards & IsTranscendental) && (inst.hazards & IsVector) &&
-          !(inst.hazards & IsTranscendental) && range.vector && isWritten(range)) {
-        demand(1, "the use of a transcendental's result");
+      if (range.vector) {
+        if (matrix) {
+          demand(2, "a matrix product of its result");
+        } else if (cdna3 && (inst.hazards & MovesLane)) {
+          demand(1, "the read of a lane of its result");
+        } else if (cdna3 && (inst.hazards & IsVector)) {
+          const bool forwarded = (writer.hazards & WritesPart) ||
+                                 ((writer.hazards & IsTranscendental) && !(inst.hazards & IsTranscendental));
+          demand(forwarded ? 1 : 0, "the use of its result");
+        }
+      } else if (inst.hazards & ReadsScalarAddress) {
+        demand(5, "a memory access by its scalar result");
+      } else if (inst.hazards & ReadsLaneNumber) {
+        demand(4, "the choice of a lane by its result");
+      } else if ((inst.hazards & ReadsVccScale) && range.first == sreg::Vcc) {
+        demand(4, "v_div_fmas, which reads VCC");
+      } else if (cdna3 && (inst.hazards & IsVector)) {
+        demand(2, "a vector instruction that reads its scalar result");
       }
     }
   }
@@ -122,8 +133,7 @@ void Hazards::step(const Program &program, const Inst &inst) {
       check(program, inst, result);
     }
   }
-  constexpr uint8_t readers = IsVector | ReadsByDpp | ReadsScalarAddress | ReadsVccScale | ReadsLaneNumber;
-  if (inst.hazards & readers) {
+  if (inst.hazards != 0 || inst.kind == Class::Matrix) {
     checkRecent(program, inst);
   }
   if (inst.hazards & IsVector) {

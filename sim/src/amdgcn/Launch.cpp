@@ -102,6 +102,9 @@ private:
       } catch (const Fault &fault) {
         note(n, fault);
         return;
+      } catch (const std::exception &other) {
+        note(n, Fault(FaultKind::Other, other.what()));
+        return;
       }
     }
   }
@@ -183,9 +186,6 @@ private:
     group.arriving = {};
     group.completed = {};
     group.lds.reset(0, launch.ldsBytes, options.checks);
-    group.lds.warn = [&worker, this, &group](const std::string &text) {
-      worker.warnings.insert(fmt::format("{}: {}", describe(program, uint32_t(group.waves[group.running]->pc)), text));
-    };
     const unsigned lanes = program.waveSize;
     const uint32_t waves = (group.threads + lanes - 1) / lanes;
     while (group.waves.size() < waves) {
@@ -210,6 +210,7 @@ private:
     wave.hazards.reset();
     wave.clocks = {};
     wave.clocks.seen[index] = 1;
+    wave.ldsLoadClock = 0;
     wave.ldsPending.clear();
     wave.ldsLoads.clear();
     // Nothing may depend on what registers and private memory hold at the start.
@@ -453,7 +454,9 @@ void endPhase(Workgroup &group) {
 void kvc::sim::amdgcn::arriveAtBarrier(Wave &wave) {
   Workgroup &group = *wave.group;
   Clocks known = wave.clocks;
-  known.seen[wave.index] = wave.knownClock();
+  known.seen[wave.index] = wave.knownPhase();
+  // What follows is not covered by what is handed on.
+  ++wave.clocks.seen[wave.index];
   group.arriving.join(known);
   if (++group.arrived == liveWaves(group)) {
     endPhase(group);

@@ -39,12 +39,9 @@ void countBanks(Wave &wave, InstCounters &counters, const uint32_t *addresses, u
   }
 }
 
-/// A new point of the wave's queue of LDS operations.
-void tick(Wave &wave) { ++wave.clocks.seen[wave.index]; }
-
 void start(Wave &wave, const Inst &inst) {
   const uint32_t number = wave.waits.issue(Counter::Lds, false);
-  wave.ldsPending.emplace_back(number, wave.clocks.seen[wave.index]);
+  wave.ldsIssued(number);
   if (inst.d.count != 0) {
     wave.waits.markPending(inst, inst.d, Counter::Lds, number, Counter::Lds, number);
   }
@@ -122,7 +119,6 @@ void kvc::sim::amdgcn::execLds(Wave &wave, const Inst &inst) {
       inst.s[ScalarSource].kind == Source::Kind::Vector ? wave.row(inst.s[ScalarSource].reg) : nullptr;
   const unsigned accesses = inst.flags & TwoAddresses ? 2 : 1;
   InstCounters &counters = countersOf(wave, inst);
-  tick(wave);
   // Addresses first: the destination may be the address's register.
   uint32_t addresses[2][rowLanes];
   for (unsigned n = 0; n < accesses; ++n) {
@@ -180,7 +176,6 @@ void kvc::sim::amdgcn::execLdsPermute(Wave &wave, const Inst &inst) {
   }
   uint32_t *to = wave.row(inst.d.first);
   eachLane(active, [&](unsigned lane) { to[lane] = result[lane]; });
-  tick(wave);
   start(wave, inst);
 }
 
@@ -195,7 +190,6 @@ void kvc::sim::amdgcn::execLdsTranspose(Wave &wave, const Inst &inst) {
   const unsigned bits = inst.operation, each = 64 / bits;
   uint64_t words[rowLanes];
   uint32_t addresses[rowLanes];
-  tick(wave);
   for (unsigned lane = 0; lane < wave.lanes; ++lane) {
     addresses[lane] = base[lane] + uint32_t(inst.offset);
     const Accessor by{wave.index, lane, &wave.clocks, false, false};

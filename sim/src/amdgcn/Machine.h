@@ -44,23 +44,28 @@ struct Wave {
   std::vector<uint8_t> privateMemory;
   Waits waits;
   Hazards hazards;
-  /// What the wave knows; the entry of its own agent is the clock of its last access to LDS.
+  /// What the wave knows; its own entry counts the barriers that it has arrived at, that of its loads to LDS how many of
+  /// them it has waited for.
   Clocks clocks;
-  /// LDS operations that were not waited for: number and clock.
+  /// LDS operations that were not waited for: the number of the last one of each phase between barriers.
   std::deque<std::pair<uint32_t, uint32_t>> ldsPending;
-  /// The same for loads whose destination is LDS.
+  /// Loads whose destination is LDS: number and clock; how many there were.
   std::deque<std::pair<uint32_t, uint32_t>> ldsLoads;
+  uint32_t ldsLoadClock = 0;
   bool barrierSignalled = false;
   uint64_t barrierPhase = 0;
 
-  /// The clock of the last of its accesses to LDS that it has waited for: what a barrier hands on.
-  uint32_t knownClock() const {
-    uint32_t known = clocks.seen[index];
-    for (const auto *pending : {&ldsPending, &ldsLoads}) {
-      known = pending->empty() ? known : std::min(known, pending->front().second - 1);
+  unsigned loadAgent() const { return warpAgents + index; }
+  void ldsIssued(uint32_t number) {
+    const uint32_t phase = clocks.seen[index];
+    if (!ldsPending.empty() && ldsPending.back().second == phase) {
+      ldsPending.back().first = number;
+    } else {
+      ldsPending.emplace_back(number, phase);
     }
-    return known;
   }
+  /// The last phase of which it has waited for everything: what a barrier hands on.
+  uint32_t knownPhase() const { return ldsPending.empty() ? clocks.seen[index] : ldsPending.front().second - 1; }
 
   uint32_t *row(unsigned reg) { return v + size_t(reg) * rowLanes; }
   uint64_t exec() const { return (s[sreg::Exec] | (uint64_t(s[sreg::Exec + 1]) << 32)) & laneMask; }

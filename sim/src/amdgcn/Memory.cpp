@@ -3,6 +3,7 @@
 #include "common/Floats.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace kvc::sim;
 using namespace kvc::sim::amdgcn;
@@ -183,8 +184,12 @@ void writeToLds(Wave &wave, const Inst &inst, unsigned lane, const uint8_t *from
   }
   const uint32_t bytes = std::max<uint32_t>(inst.bytes, 4);
   const uint32_t address = (wave.s[sreg::M0] & 0xffff) + uint32_t(inst.offset) + lane * bytes;
-  const Accessor by{wave.index, lane, &wave.clocks, false, false};
+  // An agent of its own, which the wave knows up to what it has waited for.
+  Clocks &clocks = wave.clocks;
+  const uint32_t known = std::exchange(clocks.seen[wave.loadAgent()], wave.ldsLoadClock);
+  const Accessor by{wave.loadAgent(), lane, &clocks, false, false};
   wave.group->lds.write(address, bytes, value, by);
+  clocks.seen[wave.loadAgent()] = known;
 }
 
 /// A load, store or atomic of one lane.
@@ -225,11 +230,11 @@ void start(Wave &wave, const Inst &inst, bool touchedLds = false) {
   const uint32_t number = wave.waits.issue(counter, touchedLds);
   const uint32_t second = touchedLds ? wave.waits.issue(Counter::Lds, true) : number;
   if (touchedLds) {
-    wave.ldsPending.emplace_back(second, wave.clocks.seen[wave.index]);
+    wave.ldsIssued(second);
   }
   if (inst.flags & ToLds) {
     // The bytes are there for others when the load has been waited for.
-    wave.ldsLoads.emplace_back(number, wave.clocks.seen[wave.index]);
+    wave.ldsLoads.emplace_back(number, wave.ldsLoadClock);
   }
   if (!store && inst.d.count != 0) {
     wave.waits.markPending(inst, inst.d, counter, number, touchedLds ? Counter::Lds : counter, second);
@@ -351,7 +356,7 @@ void kvc::sim::amdgcn::execGlobal(Wave &wave, const Inst &inst) {
   Addresses addresses;
   uint64_t global = 0;
   bool touchedLds = false;
-  wave.clocks.seen[wave.index] += inst.flags & (ToLds | IsFlat) ? 1 : 0;
+  wave.ldsLoadClock += inst.flags & ToLds ? 1 : 0;
   eachLane(active, [&](unsigned lane) {
     uint64_t address = base + (lo ? lo[lane] : 0) + (hi ? uint64_t(hi[lane]) << 32 : 0);
     const uint64_t window = address & 0xffffffff00000000;
@@ -392,7 +397,7 @@ void kvc::sim::amdgcn::execBuffer(Wave &wave, const Inst &inst) {
   const uint32_t *data = dataRows(wave, inst);
   Addresses addresses;
   uint64_t inside = 0;
-  wave.clocks.seen[wave.index] += inst.flags & (ToLds | IsFlat) ? 1 : 0;
+  wave.ldsLoadClock += inst.flags & ToLds ? 1 : 0;
   eachLane(active, [&](unsigned lane) {
     const uint64_t index = inst.flags & IdxEn ? first[lane] : 0;
     const uint32_t vectorOffset = both ? first[rowLanes + lane] : inst.flags & OffEn ? first[lane] : 0;

@@ -89,6 +89,10 @@ enum HazardFlags : uint8_t {
   ReadsScalarAddress = 8,
   ReadsVccScale = 16,
   ReadsLaneNumber = 32,
+  /// v_readlane, v_readfirstlane and v_writelane.
+  MovesLane = 64,
+  /// Writes a part of a register.
+  WritesPart = 128,
 };
 
 struct Inst {

@@ -109,6 +109,33 @@ template <typename T, auto F, bool keepsResult = false> constexpr ScalarRow savi
       compare<T, T, [](T a, T b) { return a < b; }>("s_cmp_lt_" SUFFIX),                                               \
       compare<T, T, [](T a, T b) { return a <= b; }>("s_cmp_le_" SUFFIX)
 
+#define KVCSIM_COMPARE_FLOATS(SUFFIX, T)                                                                               \
+  compare<T, T, [](T a, T b) { return a < b; }>("s_cmp_lt_" SUFFIX),                                                   \
+      compare<T, T, [](T a, T b) { return a == b; }>("s_cmp_eq_" SUFFIX),                                              \
+      compare<T, T, [](T a, T b) { return a <= b; }>("s_cmp_le_" SUFFIX),                                              \
+      compare<T, T, [](T a, T b) { return a > b; }>("s_cmp_gt_" SUFFIX),                                               \
+      compare<T, T, [](T a, T b) { return a < b || a > b; }>("s_cmp_lg_" SUFFIX),                                      \
+      compare<T, T, [](T a, T b) { return a >= b; }>("s_cmp_ge_" SUFFIX),                                              \
+      compare<T, T, [](T a, T b) { return a == a && b == b; }>("s_cmp_o_" SUFFIX),                                     \
+      compare<T, T, [](T a, T b) { return a != a || b != b; }>("s_cmp_u_" SUFFIX),                                     \
+      compare<T, T, [](T a, T b) { return !(a >= b); }>("s_cmp_nge_" SUFFIX),                                          \
+      compare<T, T, [](T a, T b) { return !(a < b || a > b); }>("s_cmp_nlg_" SUFFIX),                                  \
+      compare<T, T, [](T a, T b) { return !(a > b); }>("s_cmp_ngt_" SUFFIX),                                           \
+      compare<T, T, [](T a, T b) { return !(a <= b); }>("s_cmp_nle_" SUFFIX),                                          \
+      compare<T, T, [](T a, T b) { return !(a == b); }>("s_cmp_neq_" SUFFIX),                                          \
+      compare<T, T, [](T a, T b) { return !(a < b); }>("s_cmp_nlt_" SUFFIX)
+
+using half = _Float16;
+
+/// The larger number and the smaller one; -0 is below +0. `passes`: a NaN is passed over when the other is a number.
+template <bool passes> float larger(float a, float b) {
+  if (a != a || b != b) {
+    return passes ? (a != a ? b : a) : a != a ? a : b;
+  }
+  return a > b ? a : a < b ? b : std::signbit(a) ? b : a;
+}
+template <bool passes> float smaller(float a, float b) { return -larger<passes>(-a, -b); }
+
 template <typename T> T bitField(T value, u32 description, bool isSigned) {
   const unsigned bits = sizeof(T) * 8, offset = description & (bits - 1),
                  width = std::min(description >> 16 & 127, bits);
@@ -330,8 +357,44 @@ constexpr ScalarRow rows[] = {
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return a + b; }>("s_add_f32"),
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return a - b; }>("s_sub_f32"),
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return a * b; }>("s_mul_f32"),
-    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return std::fmax(a, b); }>("s_max_num_f32"),
-    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return std::fmin(a, b); }>("s_min_num_f32"),
+    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return larger<true>(a, b); }>("s_max_num_f32"),
+    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return smaller<true>(a, b); }>(
+        "s_min_num_f32"),
+    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return larger<false>(a, b); }>(
+        "s_maximum_f32"),
+    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return smaller<false>(a, b); }>(
+        "s_minimum_f32"),
+    op<float(float, float, float), SccRule::Keep, [](float a, float b, float c, bool &) { return std::fma(a, b, c); }>(
+        "s_fmac_f32", Accumulates),
+    op<float(float, float, float), SccRule::Keep, [](float a, float b, float c, bool &) { return std::fma(a, b, c); }>(
+        "s_fmamk_f32"),
+    op<float(float, float, float), SccRule::Keep, [](float a, float b, float c, bool &) { return std::fma(a, b, c); }>(
+        "s_fmaak_f32"),
+    op<half(half, half), SccRule::Keep, [](half a, half b, bool &) { return half(float(a) + float(b)); }>("s_add_f16"),
+    op<half(half, half), SccRule::Keep, [](half a, half b, bool &) { return half(float(a) - float(b)); }>("s_sub_f16"),
+    op<half(half, half), SccRule::Keep, [](half a, half b, bool &) { return half(float(a) * float(b)); }>("s_mul_f16"),
+    op<half(half, half), SccRule::Keep, [](half a, half b, bool &) { return half(larger<true>(a, b)); }>(
+        "s_max_num_f16"),
+    op<half(half, half), SccRule::Keep, [](half a, half b, bool &) { return half(smaller<true>(a, b)); }>(
+        "s_min_num_f16"),
+    op<half(half, half), SccRule::Keep, [](half a, half b, bool &) { return half(larger<false>(a, b)); }>(
+        "s_maximum_f16"),
+    op<half(half, half), SccRule::Keep, [](half a, half b, bool &) { return half(smaller<false>(a, b)); }>(
+        "s_minimum_f16"),
+    op<half(half, half, half), SccRule::Keep,
+       [](half a, half b, half c, bool &) { return half(fusedToOdd(double(a) * double(b), double(c))); }>("s_fmac_f16",
+                                                                                                     Accumulates),
+    op<half(half), SccRule::Keep, [](half a, bool &) { return half(std::floor(float(a))); }>("s_floor_f16"),
+    op<half(half), SccRule::Keep, [](half a, bool &) { return half(std::ceil(float(a))); }>("s_ceil_f16"),
+    op<half(half), SccRule::Keep, [](half a, bool &) { return half(std::trunc(float(a))); }>("s_trunc_f16"),
+    op<half(half), SccRule::Keep, [](half a, bool &) { return half(__builtin_roundevenf(float(a))); }>("s_rndne_f16"),
+    op<u32(float, float), SccRule::Keep,
+       [](float a, float b, bool &) {
+         return encodeFloat(formatF16, a, Rounding::RZ) | (encodeFloat(formatF16, b, Rounding::RZ) << 16);
+       }>("s_cvt_pk_rtz_f16_f32"),
+    op<float(u32), SccRule::Keep, [](u32 a, bool &) { return f16ToFloat(uint16_t(a >> 16)); }>("s_cvt_hi_f32_f16"),
+    KVCSIM_COMPARE_FLOATS("f32", float),
+    KVCSIM_COMPARE_FLOATS("f16", half),
     op<float(float), SccRule::Keep, [](float a, bool &) { return std::floor(a); }>("s_floor_f32"),
     op<float(float), SccRule::Keep, [](float a, bool &) { return std::ceil(a); }>("s_ceil_f32"),
     op<float(float), SccRule::Keep, [](float a, bool &) { return std::trunc(a); }>("s_trunc_f32"),

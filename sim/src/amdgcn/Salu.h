@@ -6,6 +6,7 @@
 
 namespace kvc::sim::amdgcn {
 
+/// Accumulates (of the lane rows): the destination is the last source, too.
 enum ScalarFlags : uint32_t { ReadsDestination = 1, ReadsScc = 2 };
 
 struct ScalarRow {

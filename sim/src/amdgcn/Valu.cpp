@@ -292,6 +292,16 @@ void kvc::sim::amdgcn::execDual(Wave &wave, const Inst &inst) {
   }
 }
 
+void kvc::sim::amdgcn::execScalarLanes(Wave &wave, const Inst &inst) {
+  Scratch source, result;
+  LaneArgs args;
+  args.a = fetch(wave, inst, inst.s[0], source.rows);
+  args.d = result.rows;
+  args.lanes = wave.lanes;
+  inst.lane(args);
+  setScalar(wave, inst.d.first, result.rows[0]);
+}
+
 // Across lanes --------------------------------------------------------------------------------------------------------
 
 void kvc::sim::amdgcn::execReadFirstLane(Wave &wave, const Inst &inst) {

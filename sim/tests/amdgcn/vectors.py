@@ -181,6 +181,10 @@ WRONG = [
           "wait states", ("gfx90a",)),
     Wrong("matrix_too_early", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 5\n"
           "v_add_f32_e32 v8, v8, v8", "expects 7 wait states", ("gfx942",)),
+    Wrong("mask_too_early", "v_cmp_gt_i32_e32 vcc, v2, v4\nv_cndmask_b32_e64 v8, 5, 6, vcc", "wait states",
+          ("gfx942", "gfx950")),
+    Wrong("permutation_too_early", "v_mov_b32_e32 v2, v4\nv_mov_b32_dpp v8, v2 quad_perm:[1,0,3,2] row_mask:0xf "
+          "bank_mask:0xf", "expects 2 wait states", CDNA),
     Wrong("misaligned", "v_add_u32_e32 v0, 2, v0\nglobal_atomic_add v0, v2, s[2:3]", "multiple of 4", CDNA),
     Wrong("scalar_misaligned", "s_add_u32 s2, s2, 2\ns_load_dword s8, s[2:3], 0x0", "multiple of 4", CDNA),
     Wrong("out_of_bounds", "v_add_u32_e32 v0, 0x100000, v0\n" + LOAD["cdna"] + "\ns_waitcnt vmcnt(0)",
@@ -228,7 +232,8 @@ def registers(text):
                     parts.append(operand)
                 rest = ",".join(parts)
         out.append(f"{name} {rest}")
-    return "\n  ".join(out)
+    # Wait states between a mask and its use.
+    return "\n  s_nop 1\n  ".join(out)
 
 
 def kernel(name, body, chip):
