@@ -1,4 +1,4 @@
-# Kernels of Triton: compiled to PTX without a GPU, run in the simulator, compared with NumPy.
+# Kernels of Triton: compiled to PTX and to AMD code objects without a GPU, run in the simulators, compared with NumPy.
 """Called by sim/tests/peers/run in an environment with Triton. Arguments: kvc-sim, a folder for files.
 
 Each line says what a case gave; the last line is `N passed, N failed, N skipped`.
@@ -14,6 +14,11 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 SIM, FOLDER = sys.argv[1], Path(sys.argv[2])
+# What Triton calls a target, and its lanes; PTX 8.6 is what a released ptxas takes.
+TARGETS = {"sm_80": GPUTarget("cuda", 80, 32), "sm_90a": GPUTarget("cuda", 90, 32),
+           "gfx942": GPUTarget("hip", "gfx942", 64), "gfx950": GPUTarget("hip", "gfx950", 64),
+           "gfx90a": GPUTarget("hip", "gfx90a", 64), "gfx1100": GPUTarget("hip", "gfx1100", 32),
+           "gfx1201": GPUTarget("hip", "gfx1201", 32)}
 SCHEDULES = ([], ["--seed", "5"], ["--both-orders"])
 
 
@@ -63,24 +68,25 @@ def attention(q, k, v, o, keys, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl
     tl.store(o + rm[:, None] * D + rd[None, :], sums / total[:, None])
 
 
-def compile_kernel(kernel, types, constants, sm, stages):
-    """The PTX file and the bytes of shared memory."""
+def compile_kernel(kernel, types, constants, target, stages):
+    """The file of the kernel and the bytes of shared memory."""
     signature = {**types, **{name: "constexpr" for name in constants}}
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(types.values()) if kind[0] == "*" or kind == "i32"}
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
-    # PTX 8.6: what a released ptxas takes.
-    built = triton.compile(source, target=GPUTarget("cuda", sm, 32),
-                           options={"num_warps": 4, "num_stages": stages, "ptx_version": 86})
-    path = FOLDER / f"{kernel.fn.__name__}_{sm}.ptx"
-    path.write_text(built.asm["ptx"])
+    chip, nvidia = TARGETS[target], target.startswith("sm")
+    options = {"num_warps": 4, "num_stages": stages, **({"ptx_version": 86} if nvidia else {})}
+    built = triton.compile(source, target=chip, options=options)
+    path = FOLDER / f"{kernel.fn.__name__}_{target}.{'ptx' if nvidia else 'hsaco'}"
+    code = built.asm["ptx" if nvidia else "hsaco"]
+    path.write_bytes(code.encode() if nvidia else code)
     return path, built.metadata.shared
 
 
-def simulate(kernel, ptx, shared, sm, grid, arguments, schedule):
+def simulate(kernel, path, shared, target, grid, arguments, schedule):
     """The array of the last buffer after the kernel; raises with the simulator's words."""
     result = FOLDER / "result.npy"
-    command = [SIM, str(ptx), "--kernel", kernel.fn.__name__, "--grid", grid, "--block", "128,1,1", "--smem", str(shared),
-               "--target", "sm_90a" if sm == 90 else f"sm_{sm}", *schedule]
+    command = [SIM, str(path), "--kernel", kernel.fn.__name__, "--grid", grid, "--block",
+               f"{4 * TARGETS[target].warp_size},1,1", "--smem", str(shared), "--target", target, *schedule]
     out = [name for name, value in arguments.items() if isinstance(value, np.ndarray)][-1]
     for name, value in arguments.items():
         if isinstance(value, np.ndarray):
@@ -121,12 +127,12 @@ def cases():
 def main():
     passed = failed = 0
     for kernel, types, constants, stages, grid, arguments, expected, tolerance in cases():
-        for sm in (80, 90):
-            ptx, shared = compile_kernel(kernel, types, constants, sm, stages)
+        for target in TARGETS:
+            path, shared = compile_kernel(kernel, types, constants, target, stages)
             for schedule in SCHEDULES:
-                name = f"{kernel.fn.__name__} sm_{sm} {' '.join(schedule)}"
+                name = f"{kernel.fn.__name__} {target} {' '.join(schedule)}"
                 try:
-                    error = float(np.abs(simulate(kernel, ptx, shared, sm, grid, arguments, schedule) - expected).max())
+                    error = float(np.abs(simulate(kernel, path, shared, target, grid, arguments, schedule) - expected).max())
                     good, text = error <= tolerance, f"largest error {error:.2g}"
                 except RuntimeError as problem:
                     good, text = False, str(problem)
