@@ -43,9 +43,10 @@ static const llvm::Target &target(const llvm::Triple &triple) {
 std::vector<TextInst> kvc::sim::amdgcn::disassemble(const CodeObject &object, const KernelInfo &kernel) {
   const llvm::Triple triple("amdgcn-amd-amdhsa");
   const llvm::Target &amdgpu = target(triple);
+  // Halves of registers by name, whether or not the compiler used them.
   const std::string features = object.chip->cdna()     ? ""
-                               : kernel.waveSize == 32 ? "+wavefrontsize32,-wavefrontsize64"
-                                                       : "-wavefrontsize32,+wavefrontsize64";
+                               : kernel.waveSize == 32 ? "+real-true16,+wavefrontsize32,-wavefrontsize64"
+                                                       : "+real-true16,-wavefrontsize32,+wavefrontsize64";
   const llvm::MCTargetOptions options;
   const std::unique_ptr<llvm::MCRegisterInfo> registers(amdgpu.createMCRegInfo(triple));
   const std::unique_ptr<llvm::MCAsmInfo> assembler(amdgpu.createMCAsmInfo(*registers, triple, options));

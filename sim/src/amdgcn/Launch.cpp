@@ -278,6 +278,8 @@ private:
                          (kernel.rsrc2 >> (workgroupIdShift + 2) & 1) != 0};
     const uint32_t ids[3] = {group.x, group.y, group.z};
     if (program.chip->family == Family::Rdna4) {
+      // The wave's number is in bits 25 to 29.
+      wave.s[sreg::Ttmp + 8] = wave.index << 25;
       wave.s[sreg::Ttmp + 9] = group.x;
       wave.s[sreg::Ttmp + 7] = (group.y & 0xffff) | (group.z << 16);
     } else {
