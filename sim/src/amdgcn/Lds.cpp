@@ -39,9 +39,12 @@ void countBanks(Wave &wave, InstCounters &counters, const uint32_t *addresses, u
   }
 }
 
-void start(Wave &wave, const Inst &inst) {
+/// Numbers the operation and marks its registers. Permutations go through LDS without touching its bytes.
+void start(Wave &wave, const Inst &inst, bool touches = true) {
   const uint32_t number = wave.waits.issue(Counter::Lds, false);
-  wave.ldsIssued(number);
+  if (touches) {
+    wave.ldsIssued(number);
+  }
   if (inst.d.count != 0) {
     wave.waits.markPending(inst, inst.d, Counter::Lds, number, Counter::Lds, number);
   }
@@ -176,7 +179,7 @@ void kvc::sim::amdgcn::execLdsPermute(Wave &wave, const Inst &inst) {
   }
   uint32_t *to = wave.row(inst.d.first);
   eachLane(active, [&](unsigned lane) { to[lane] = result[lane]; });
-  start(wave, inst);
+  start(wave, inst, /*touches=*/false);
 }
 
 /// Groups of 16 lanes read a block together: lane i gives the address of 64 bits of a row; it gets a column's element

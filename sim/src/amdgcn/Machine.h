@@ -44,8 +44,8 @@ struct Wave {
   std::vector<uint8_t> privateMemory;
   Waits waits;
   Hazards hazards;
-  /// What the wave knows; its own entry counts the barriers that it has arrived at, that of its loads to LDS how many of
-  /// them it has waited for.
+  /// What the wave knows; its own entry counts the barriers that it has arrived at, that of its loads to LDS how many
+  /// of them it has waited for.
   Clocks clocks;
   /// LDS operations that were not waited for: the number of the last one of each phase between barriers.
   std::deque<std::pair<uint32_t, uint32_t>> ldsPending;

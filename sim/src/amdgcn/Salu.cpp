@@ -357,7 +357,8 @@ constexpr ScalarRow rows[] = {
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return a + b; }>("s_add_f32"),
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return a - b; }>("s_sub_f32"),
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return a * b; }>("s_mul_f32"),
-    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return larger<true>(a, b); }>("s_max_num_f32"),
+    op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return larger<true>(a, b); }>(
+        "s_max_num_f32"),
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return smaller<true>(a, b); }>(
         "s_min_num_f32"),
     op<float(float, float), SccRule::Keep, [](float a, float b, bool &) { return larger<false>(a, b); }>(
@@ -383,7 +384,7 @@ constexpr ScalarRow rows[] = {
         "s_minimum_f16"),
     op<half(half, half, half), SccRule::Keep,
        [](half a, half b, half c, bool &) { return half(fusedToOdd(double(a) * double(b), double(c))); }>("s_fmac_f16",
-                                                                                                     Accumulates),
+                                                                                                          Accumulates),
     op<half(half), SccRule::Keep, [](half a, bool &) { return half(std::floor(float(a))); }>("s_floor_f16"),
     op<half(half), SccRule::Keep, [](half a, bool &) { return half(std::ceil(float(a))); }>("s_ceil_f16"),
     op<half(half), SccRule::Keep, [](half a, bool &) { return half(std::trunc(float(a))); }>("s_trunc_f16"),
