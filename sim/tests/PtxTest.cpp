@@ -106,6 +106,18 @@ const Vector integers[] = {
     {"cvt.u16.u64 %d, %a", "b16 b64", {0x123456789}, 0x6789},
     {"cvt.pack.sat.s16.s32 %d, %a, %b", "b32 b32 b32", {70000, 0xffff0000}, 0x7fff8000},
     {"cvt.pack.sat.u8.s32.b32 %d, %a, %b, %c", "b32 b32 b32 b32", {300, 0xffffffff, 0xabcd}, 0xabcdff00},
+    {"mul24.lo.s32 %d, %a, %b", "b32 b32 b32", {0x7f000002, 0x12000003}, 6},
+    {"div.u32 %d, %a, %b", "b32 b32 b32", {7, 0}, 0xffffffff},
+    {"bfi.b32 %d, %a, %b, 32, 8", "b32 b32 b32", {0x1ff, 0xabcd1234}, 0xabcd1234},
+    {"szext.clamp.s32 %d, %a, %b", "b32 b32 b32", {0x12345678, 32}, 0x12345678},
+    {"dp2a.hi.s32.s32 %d, %a, %b, %c", "b32 b32 b32 b32", {0xffff0002, 0x03040000, 0}, 5},
+    {"add.cc.u32 %w1, %a, %b;\naddc.u32 %d, 0, 0", "b32 b32 b32", {0xffffffff, 1}, 1},
+    {"sub.cc.u32 %w1, %a, %b;\nsubc.cc.u32 %w1, %c, 0;\naddc.u32 %d, 0, 0", "b32 b32 b32 b32", {0, 1, 0}, 1},
+    {"add.cc.u32 %w1, %a, 1;\naddc.cc.u32 %w1, %b, 0;\naddc.u32 %d, 0, 0", "b32 b32 b32", {0xffffffff, 0xffffffff}, 1},
+    {"shl.b16 %d, %a, %b", "b16 b16 b32", {1, 16}, 0},
+    {"shf.l.clamp.b32 %d, %a, %b, %c", "b32 b32 b32 b32", {0x80000001, 0x0000000f, 33}, 0x80000001},
+    {"slct.s32.s32 %d, %a, %b, %c", "b32 b32 b32 b32", {1, 2, 0}, 1},
+    {"cvt.rn.f32.s64 %d, %a", "b32 b64", {0x4000004000000001}, 0x5e800001},
 };
 INSTANTIATE_TEST_SUITE_P(Integers, VectorTest, testing::ValuesIn(integers));
 
@@ -192,6 +204,13 @@ const Vector floats[] = {
     {"cvt.rp.f32.f64 %d, %a", "b32 b64", {0x3ff0000000000001}, one + 1},
     {"cvt.sat.f32.f32 %d, %a", "b32 b32", {0xbf800000}, 0},
     {"cvt.ftz.f32.f32 %d, %a", "b32 b32", {0x80000001}, negativeZero},
+    {"add.sat.f32 %d, %a, %b", "b32 b32 b32", {one, 0xc0400000}, 0},
+    {"add.sat.f32 %d, %a, %b", "b32 b32 b32", {one, 0x3f000000}, one},
+    {"ex2.approx.f32 %d, %a", "b32 b32", {0x42fe0000}, 0x7f000000},
+    {"ex2.approx.f32 %d, %a", "b32 b32", {0x42ffff80}, 0x7f7fd3a7},
+    {"cvt.rmi.f32.f32 %d, %a", "b32 b32", {0xc0200000}, 0xc0400000},
+    {"cvt.rzi.s32.f32 %d, %a", "b32 b32", {0x4f000000}, 0x7fffffff},
+    {"cvt.ftz.f64.f32 %d, %a", "b64 b32", {0x80000001}, 0x8000000000000000},
 };
 INSTANTIATE_TEST_SUITE_P(Floats, VectorTest, testing::ValuesIn(floats));
 
@@ -246,6 +265,13 @@ const Vector halves[] = {
     {"cvt.rzi.s32.f16 %d, %a", "b32 b16", {0xc500}, 0xfffffffb},
     {"setp.gt.f16 %d, %a, %b", "pred b16 b16", {0x3c00, 0xbc00}, 1},
     {"setp.ltu.bf16 %d, %a, %b", "pred b16 b16", {0x7fff, 0x3f80}, 1},
+    {"cvt.rn.satfinite.bf16.f32 %d, %a", "b16 b32", {0x7f7fffff}, 0x7f7f},
+    {"neg.f16 %d, %a", "b16 b16", {0xbc00}, 0x3c00},
+    {"fma.rn.relu.f16 %d, %a, %b, %c", "b16 b16 b16 b16", {0x7e00, 0x3c00, 0}, 0x7fff},
+    {"cvt.rm.f16.f64 %d, %a", "b16 b64", {0x3ff0000000000001}, 0x3c00},
+    {"cvt.rp.f16.f64 %d, %a", "b16 b64", {0xc0effc0000000000}, 0xfbff},
+    {"cvt.rn.f16.f32 %d, %a", "b16 b32", {0x33000001}, 0x0001},
+    {"cvt.rz.bf16.f32 %d, %a", "b16 b32", {0x00000001}, 0x0000},
     {"set.lt.f16x2.f16x2 %d, %a, %b", "b32 b32 b32", {0x3c004000, 0x40003c00}, 0x3c000000},
 };
 INSTANTIATE_TEST_SUITE_P(Halves, VectorTest, testing::ValuesIn(halves));

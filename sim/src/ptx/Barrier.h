@@ -15,6 +15,9 @@ bool wakeUp(Cluster &cluster);
 /// Faults where an instruction uses a register that a matrix product in flight will still write.
 void checkInFlight(Warp &warp, const Inst &inst);
 
+/// Takes down that an instruction uses its registers: of those, matrix products need wgmma.fence in between.
+void noteAccess(Warp &warp, const Inst &inst);
+
 /// Copies to global memory that the warp did not wait for take effect when it ends.
 void completeStores(Warp &warp, unsigned lane, uint32_t groups);
 

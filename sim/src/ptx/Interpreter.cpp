@@ -114,6 +114,9 @@ static void runSlice(Warp &warp, uint32_t slice, uint64_t &executed) {
     if (warp.anyInFlight && active != 0) {
       checkInFlight(warp, inst);
     }
+    if (!warp.accessed.empty() && active != 0) {
+      noteAccess(warp, inst);
+    }
     if (inst.flow == Flow::Wait) {
       warp.blocked = false;
       if (active != 0) {

@@ -186,6 +186,9 @@ private:
       const uint32_t lanes = std::min(laneCount, cta.threads - i * laneCount);
       warp.alive = lanes == laneCount ? allLanes : (1u << lanes) - 1;
       warp.stack.push_back({program.entry, -1, warp.alive, false});
+      if (program.hasWarpgroupProducts) {
+        warp.accessed.assign(program.registerBytes / 64 + 2, 0);
+      }
       warp.clocks.seen[i] = 1;
       warp.clocks.seen[warpAgents + i] = 1;
       fillSpecials(warp);

@@ -107,6 +107,10 @@ struct Warp {
   uint32_t wgmmaGroup = 0;
   std::vector<uint32_t> inFlight;
   bool anyInFlight = false;
+  // Of programs with wgmma: one more than wgmma.fence so far, and what that was when another instruction used each
+  // register last (by place / 64).
+  uint32_t registerFences = 1;
+  std::vector<uint32_t> accessed;
 
   // Waits at an mbarrier: suspended; told to give up; asked in vain in the last slice.
   bool inTryWait = false, timedOut = false, spun = false;

@@ -115,12 +115,10 @@ private:
       if (*space == Space::Param || *space == Space::Local) {
         expected(".global, .const or .shared");
       }
-      do {
-        auto variable = parseVariable(*space, isExtern);
+      parseVariables(*space, isExtern, [&](std::unique_ptr<Variable> variable) {
         scopes.front().variables[names(variable->name)] = variable.get();
         module.variables.push_back(std::move(variable));
-      } while (accept(","));
-      expect(";");
+      });
       return;
     }
     expected("a directive that is known at module level");
@@ -387,14 +385,12 @@ private:
       return;
     }
     if (auto space = acceptSpace()) {
-      do {
-        auto variable = parseVariable(*space, false);
+      parseVariables(*space, false, [&](std::unique_ptr<Variable> variable) {
         scopes.back().variables[names(variable->name)] = variable.get();
         // Statics of a function live as long as the module.
         auto &owner = *space == Space::Global || *space == Space::Const ? module.variables : function->variables;
         owner.push_back(std::move(variable));
-      } while (accept(","));
-      expect(";");
+      });
       return;
     }
     expected("a directive that is known in a function");

@@ -32,24 +32,20 @@ Type VariableParser::takeType() {
   return *type;
 }
 
-std::unique_ptr<Variable> VariableParser::parseVariable(Space space, bool isExtern) {
-  auto variable = std::make_unique<Variable>();
-  variable->space = space;
-  variable->isExtern = isExtern;
-  variable->line = token().line;
-  uint64_t align = 0;
-  uint64_t vector = 1;
+VariableParser::Declaration VariableParser::parseDeclaration() {
+  Declaration declaration;
   while (token().kind == TokenKind::Directive && !typeByName(token().text.substr(1))) {
     if (acceptDirective(".align")) {
-      align = takeInteger("an alignment");
+      const uint64_t align = takeInteger("an alignment");
       if (align == 0 || (align & (align - 1)) != 0 || align > (1 << 20)) {
         fail(FaultKind::Syntax, "{}:{}: expects an alignment that is a power of two up to 2^20, but got {}",
              module.name, token().line, align);
       }
+      declaration.align = align;
     } else if (acceptDirective(".v2")) {
-      vector = 2;
+      declaration.vector = 2;
     } else if (acceptDirective(".v4")) {
-      vector = 4;
+      declaration.vector = 4;
     } else if (acceptDirective(".attribute")) {
       expect("(");
       while (!accept(")")) {
@@ -62,7 +58,7 @@ std::unique_ptr<Variable> VariableParser::parseVariable(Space space, bool isExte
       expected("a type");
     }
   }
-  variable->type = takeType();
+  declaration.type = takeType();
   // What a kernel parameter points to is said for optimisers; pointers are checked when they are used.
   if (acceptDirective(".ptr")) {
     acceptSpace();
@@ -70,15 +66,21 @@ std::unique_ptr<Variable> VariableParser::parseVariable(Space space, bool isExte
       takeInteger("an alignment");
     }
   }
-  if (variable->type == Type::Pred) {
+  if (declaration.type == Type::Pred) {
     fail(FaultKind::Syntax, "{}:{}: expects a variable of a type with bytes, but got .pred", module.name, token().line);
   }
-  const uint64_t element = bytesOf(variable->type) * vector;
+  return declaration;
+}
+
+std::unique_ptr<Variable> VariableParser::parseDeclarator(Space space, bool isExtern, const Declaration &declaration) {
+  auto variable = std::make_unique<Variable>();
+  variable->space = space;
+  variable->isExtern = isExtern;
+  variable->line = token().line;
+  variable->type = declaration.type;
+  const uint64_t element = bytesOf(variable->type) * declaration.vector;
   variable->name = takeName("the name of a variable");
-  variable->align = std::max(align, element);
-  if (align != 0) {
-    variable->align = align;
-  }
+  variable->align = declaration.align != 0 ? declaration.align : element;
   uint64_t count = 1;
   bool open = false;
   while (accept("[")) {

@@ -63,13 +63,31 @@ protected:
   std::optional<Space> acceptSpace();
   Type takeType();
   /// After the state space: `.align 4 .b8 name[16] = {...}`.
-  std::unique_ptr<Variable> parseVariable(Space space, bool isExtern);
+  std::unique_ptr<Variable> parseVariable(Space space, bool isExtern) {
+    return parseDeclarator(space, isExtern, parseDeclaration());
+  }
+  /// The same for a list of names up to `;`: calls add(variable) for each.
+  template <typename F> void parseVariables(Space space, bool isExtern, F add) {
+    const Declaration declaration = parseDeclaration();
+    do {
+      add(parseDeclarator(space, isExtern, declaration));
+    } while (accept(","));
+    expect(";");
+  }
 
   Module &module;
   std::vector<Token> tokens;
   size_t at = 0;
 
 private:
+  /// What all names of a list have.
+  struct Declaration {
+    uint64_t align = 0;
+    uint64_t vector = 1;
+    Type type{};
+  };
+  Declaration parseDeclaration();
+  std::unique_ptr<Variable> parseDeclarator(Space space, bool isExtern, const Declaration &declaration);
   void parseInitial(Variable &variable);
   uint64_t scalarBits(Type type, const Token &literal, bool minus) const;
 };

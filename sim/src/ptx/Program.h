@@ -185,6 +185,8 @@ struct Program {
   uint32_t staticShared = 0;
   uint32_t dynamicSharedBase = 0;
   uint32_t localBytes = 0;
+  /// Has wgmma: accesses to registers are followed.
+  bool hasWarpgroupProducts = false;
   /// Results can depend on the order of CTAs (global atomics, acquire and release): they are not run concurrently.
   bool ordered = false;
   /// Label names by instruction, for reports.

@@ -5,6 +5,8 @@
 // (and is a race). Registers of accumulators in flight may only be accumulated into, or copied: compilers place copies
 // of accumulators between products and count on them being removed. A copy completes the products before it, and its
 // destination is in flight too.
+// Between an access to a register by any other instruction but a copy and a product that has it as accumulator or as A
+// there must be wgmma.fence, and one before the first product.
 //
 //===----------------------------------------------------------------------===//
 #include "common/Floats.h"
@@ -304,7 +306,20 @@ void execProduct(Warp &warp, const Inst &inst, uint32_t active) {
       fail(FaultKind::Race, "expects wgmma.wait_group before a register that is in flight is used as A");
     }
   }
+  if (warp.registerFences == 1) {
+    fail(FaultKind::Race, "expects wgmma.fence before the first matrix product");
+  }
+  auto checkFenced = [&](Place place, const char *what) {
+    if (warp.accessed[place >> 6] == warp.registerFences) {
+      fail(FaultKind::Race, "expects wgmma.fence between the last use of a register of {} and the matrix product",
+           what);
+    }
+  };
+  for (unsigned i = 0; aux.registersA && i < 4; ++i) {
+    checkFenced(rest[i], "A");
+  }
   for (unsigned i = 0; i < aux.dCount(); ++i) {
+    checkFenced(inst.op[i], "D");
     markOf(warp, inst.op[i]) = warp.wgmmaGroup + 1;
     markOf(warp, inst.op[i] + 64) = warp.wgmmaGroup + 1;
   }
@@ -322,9 +337,22 @@ void execWait(Warp &warp, const Inst &inst, uint32_t active) {
   completeGroups(warp, warp.wgmmaGroup > inst.aux ? warp.wgmmaGroup - uint32_t(inst.aux) : 0);
 }
 
-void execFence(Warp &warp, const Inst &inst, uint32_t active) {}
+void execFence(Warp &warp, const Inst &inst, uint32_t active) { ++warp.registerFences; }
+
+bool isCopy(const Inst &inst) { return inst.kind == Class::Move && inst.count == 2; }
 
 } // namespace
+
+void kvc::sim::ptx::noteAccess(Warp &warp, const Inst &inst) {
+  if (inst.kind == Class::Mma || isCopy(inst)) {
+    return;
+  }
+  for (unsigned i = 0; i < inst.count; ++i) {
+    if (inst.op[i] < noPlace && !(inst.op[i] & constantBit)) {
+      warp.accessed[inst.op[i] >> 6] = warp.registerFences;
+    }
+  }
+}
 
 void kvc::sim::ptx::checkInFlight(Warp &warp, const Inst &inst) {
   if (inst.kind == Class::Mma || inst.count == 0) {
@@ -338,8 +366,7 @@ void kvc::sim::ptx::checkInFlight(Warp &warp, const Inst &inst) {
   if (!any) {
     return;
   }
-  const bool copies = inst.kind == Class::Move && inst.count == 2;
-  if (!copies) {
+  if (!isCopy(inst)) {
     fail(FaultKind::Race, "expects wgmma.wait_group before a register of a matrix product in flight is used");
   }
   while (!warp.wgmmas.empty()) {
@@ -397,6 +424,7 @@ static void productRow(Build &b, const Row &row) {
   }
   b.inst.aligned = true;
   b.inst.macs = rowsOfWarp * aux.n * aux.k;
+  b.decoder.program.hasWarpgroupProducts = true;
   b.inst.aux = aux.pack();
   b.inst.exec = execProduct;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Kernels that nvcc compiles, run through the simulator's driver interface and compared with NumPy.
-"""check.py [--driver LIBRARY] [--folder DIR] [case...]
+"""check.py [--driver LIBRARY] [--folder DIR | --ptx DIR] [case...]
 
 nvcc makes PTX of ampere.cu and hopper.cu; the driver loads and launches it as any program would, by ctypes. Every kernel
 runs three times: in turn, with warps in random order, and with the CTAs from last to first. The last line is `N passed,
@@ -300,19 +300,21 @@ def main():
     parser = argparse.ArgumentParser(prog="check.py")
     parser.add_argument("--driver", type=Path, default=ROOT / "build/lib/libkvcsim_cuda.so")
     parser.add_argument("--folder", type=Path, help="where PTX goes (default: a temporary folder)")
+    parser.add_argument("--ptx", type=Path, help="a folder that an earlier run wrote: nvcc is not needed")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
     nvcc = shutil.which("nvcc")
-    if not nvcc:
+    if not nvcc and not options.ptx:
         print(f"no nvcc\n0 passed, 0 failed, {len(CASES)} skipped")
         return 0
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary)
+        folder = options.ptx or options.folder or Path(temporary)
         ptx = {}
         for chip, source in (("sm_80", "ampere"), ("sm_90a", "hopper")):
             target = folder / f"{source}.ptx"
-            subprocess.run([nvcc, "-std=c++17", "-ptx", "-lineinfo", f"-arch={chip}", HERE / f"{source}.cu", "-o", target],
-                           check=True)
+            if not options.ptx:
+                subprocess.run([nvcc, "-std=c++17", "-ptx", "-lineinfo", f"-arch={chip}", HERE / f"{source}.cu", "-o", target],
+                               check=True)
             ptx[chip] = target.read_bytes()
     driver = Driver(options.driver)
     driver.options({"log": "off"})
