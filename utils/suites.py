@@ -79,12 +79,10 @@ SUITES = [
     Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5, needs="nvcc"),
     Suite("sim-amdgcn",  "script", ".venv/bin/python sim/tests/amdgcn/check.py", 2, 5),
     Suite("amdgcn-mutants", "script", ".venv/bin/python sim/tests/amdgcn/mutants.py", 3, 10, on_demand=True),
-    Suite("ptx-mutants", "script", ".venv/bin/python test/Target/NVIDIA/Inputs/ptx_mutants.py --sites 4", 3, 10,
-          on_demand=True),
-    # On demand until all of its runs pass: docs/testing.md says what fails.
-    Suite("differential-sim", "script", "test/differential/run-sim", 8, 30, on_demand=True),
+    Suite("ptx-mutants", "script", ".venv/bin/python test/differential/ptx_mutants.py", 2, 15),
+    Suite("differential-sim", "script", "test/differential/run-sim", 5, 30),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
-    Suite("sim-mutants", "script", "sim/tests/mutants",       30, 60, on_demand=True),
+    Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
 ]
 

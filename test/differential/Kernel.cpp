@@ -28,22 +28,23 @@ OwningOpRef<ModuleOp> Compiler::lower(ModuleOp module, const Target &target, Sta
   return lowerToStage(module, target, stage, CompileOptions());
 }
 
-FailureOr<std::vector<uint8_t>> Compiler::assemble(ModuleOp lowered, const Target &target,
-                                                   const std::string &cacheFolder) {
+FailureOr<TargetCode> Compiler::generate(ModuleOp lowered, const Target &target, const std::string &cacheFolder) {
   BackendOptions options;
   options.cacheFolder = cacheFolder;
-  FailureOr<TargetCode> code = getBackend(target).compile(lowered, target, options);
-  if (failed(code)) {
-    return failure();
-  }
+  return getBackend(target).compile(lowered, target, options);
+}
+
+FailureOr<std::vector<uint8_t>> Compiler::pack(ModuleOp lowered, const Target &target, const TargetCode &generated) {
   ArtifactBuilder artifact;
-  if (failed(artifact.addTarget(lowered, target, *code))) {
+  if (failed(artifact.addTarget(lowered, target, generated))) {
     return failure();
   }
   return artifact.finish(lowered.getLoc(), "differential test");
 }
 
 bool differential::isMissingLowering(StringRef message) { return message.contains("has no lowering"); }
+
+bool differential::isTooLarge(StringRef message) { return message.contains("bytes of staging memory, but got"); }
 
 std::string differential::refusalOf(Compiler &compiler, const Module &module, const Target *target) {
   // Not visible in types: the oracle finds it when it runs.
@@ -80,15 +81,20 @@ std::unique_ptr<Kernel> differential::compile(Compiler &compiler, const Config &
   if (!target) {
     return stop(Outcome::Failed, "expects a machine that one of the targets fits");
   }
-  OwningOpRef<ModuleOp> lowered = compiler.lower(*kernel->ir, *target);
-  if (!lowered) {
+  kernel->lowered = compiler.lower(*kernel->ir, *target);
+  if (!kernel->lowered) {
     std::string message = compiler.take();
     return stop(isMissingLowering(message) ? Outcome::NotLowered : Outcome::Failed, message);
   }
   if (options.mutation) {
-    options.mutation(*lowered);
+    options.mutation(*kernel->lowered);
   }
-  FailureOr<std::vector<uint8_t>> bytes = compiler.assemble(*lowered, *target, options.cacheFolder);
+  FailureOr<TargetCode> generated = compiler.generate(*kernel->lowered, *target, options.cacheFolder);
+  if (failed(generated)) {
+    return stop(Outcome::Failed, compiler.take());
+  }
+  kernel->generated = std::move(*generated);
+  FailureOr<std::vector<uint8_t>> bytes = compiler.pack(*kernel->lowered, *target, kernel->generated);
   if (failed(bytes)) {
     return stop(Outcome::Failed, compiler.take());
   }

@@ -6,6 +6,7 @@
 
 #include "kvc/Driver/Compile.h"
 #include "kvc/Reference/Reference.h"
+#include "kvc/Target/Backend.h"
 #include "kvc_runtime.hpp"
 #include "mlir/IR/MLIRContext.h"
 
@@ -27,9 +28,9 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> parse(llvm::StringRef text);
   /// Null when a lowering fails.
   mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, const Target &target, Stage stage = Stage::Vector);
-  /// The artifact of a lowered module.
-  llvm::FailureOr<std::vector<uint8_t>> assemble(mlir::ModuleOp lowered, const Target &target,
-                                                 const std::string &cacheFolder);
+  /// The code of a lowered module, and its artifact.
+  llvm::FailureOr<TargetCode> generate(mlir::ModuleOp lowered, const Target &target, const std::string &cacheFolder);
+  llvm::FailureOr<std::vector<uint8_t>> pack(mlir::ModuleOp lowered, const Target &target, const TargetCode &generated);
 
 private:
   std::string errors;
@@ -50,6 +51,8 @@ struct Kernel {
   Module module;
   const Target *target = nullptr;
   mlir::OwningOpRef<mlir::ModuleOp> ir; // for the oracle
+  mlir::OwningOpRef<mlir::ModuleOp> lowered;
+  TargetCode generated;
   std::vector<uint8_t> artifact;
   /// On the device with one thread, with two; loaded when first needed.
   runtime::ModuleHandle code[2];
@@ -73,6 +76,8 @@ std::string refusalOf(Compiler &compiler, const Module &module, const Target *ta
 
 /// Whether a message says that something is left to do, not that it went wrong.
 bool isMissingLowering(llvm::StringRef message);
+/// Whether a message says that a kernel needs more staging memory than a block of the target can have.
+bool isTooLarge(llvm::StringRef message);
 
 } // namespace kvc::differential
 

@@ -107,8 +107,12 @@ ReplayStatus differential::replay(const SuiteOptions &options) {
   if (!options.kernelMutant.empty()) {
     (*getKernelMutation(options.kernelMutant, options.mutatedKernel))(*lowered);
   }
-  FailureOr<std::vector<uint8_t>> artifact =
-      compiler.assemble(*lowered, *target, options.cacheFolder.empty() ? getDefaultCacheFolder() : options.cacheFolder);
+  FailureOr<TargetCode> generated =
+      compiler.generate(*lowered, *target, options.cacheFolder.empty() ? getDefaultCacheFolder() : options.cacheFolder);
+  FailureOr<std::vector<uint8_t>> artifact = failure();
+  if (succeeded(generated)) {
+    artifact = compiler.pack(*lowered, *target, *generated);
+  }
   if (failed(artifact)) {
     return stop("does not compile: " + compiler.take());
   }

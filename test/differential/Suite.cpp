@@ -9,8 +9,11 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <ctime>
@@ -62,14 +65,8 @@ public:
     }
     kernelOptions.target = targetOf(options);
     oracle = createOracle(options.oracleMutant);
-    for (int threads = 1; threads <= 2; ++threads) {
-      kvc_device_options_t device{sizeof(device), threads, nullptr};
-      kvc_device_t *made = nullptr;
-      if (kvc_device_create(options.device.c_str(), &device, &made) != KVC_OK) {
-        error = kvc_last_error_message();
-      }
-      devices.emplace_back(made);
-    }
+    deviceName = options.device;
+    createDevices();
   }
 
   std::unique_ptr<Kernel> compile(const Config &config) {
@@ -120,6 +117,7 @@ public:
       if (keep && !number) {
         keep->emplace(std::move(session));
       }
+      hash = bits;
       if (!failure.empty()) {
         return failure;
       }
@@ -127,10 +125,40 @@ public:
     return "";
   }
 
+  /// The kernel with another assembly. Devices are made anew: after a kernel that failed they refuse all work.
+  bool replaceAssembly(Kernel &kernel, const std::string &text) {
+    for (runtime::ModuleHandle &code : kernel.code) {
+      code.reset();
+    }
+    createDevices();
+    kernel.generated.assembly = text;
+    llvm::FailureOr<std::vector<uint8_t>> bytes = compiler.pack(*kernel.lowered, *kernel.target, kernel.generated);
+    if (failed(bytes)) {
+      return false;
+    }
+    kernel.artifact = std::move(*bytes);
+    return true;
+  }
+
   Compiler compiler;
   KernelOptions kernelOptions;
+  /// Of the results of the last run.
+  uint64_t hash = 0;
 
 private:
+  void createDevices() {
+    devices.clear();
+    for (int threads = 1; threads <= 2; ++threads) {
+      kvc_device_options_t device{sizeof(device), threads, nullptr};
+      kvc_device_t *made = nullptr;
+      if (kvc_device_create(deviceName.c_str(), &device, &made) != KVC_OK) {
+        error = kvc_last_error_message();
+      }
+      devices.emplace_back(made);
+    }
+  }
+
+  std::string deviceName;
   std::vector<runtime::DeviceHandle> devices;
   std::unique_ptr<reference::Evaluator> oracle;
   std::string error;
@@ -139,8 +167,8 @@ private:
 
 /// Ends the process when what follows takes this long: seconds of its processor, or, for what waits without using any,
 /// many times as much by the clock.
-static void limitTime() {
-  constexpr int seconds = 120, clockFactor = 10;
+static void limitTime(int seconds = 120) {
+  constexpr int clockFactor = 10;
   const itimerval timer{{0, 0}, {seconds, 0}};
   setitimer(ITIMER_PROF, &timer, nullptr);
   alarm(seconds * clockFactor);
@@ -468,6 +496,7 @@ bool differential::runSuite(const SuiteOptions &options) {
   }
   std::vector<std::optional<size_t>> running(cases.size());
   std::vector<Outcome> outcomes(cases.size(), Outcome::Failed);
+  std::map<Config, std::string> tooLarge;
   size_t done = 0;
   auto onAnswer = [&](size_t job, const std::string &line) {
     llvm::SmallVector<StringRef> parts;
@@ -476,7 +505,10 @@ bool differential::runSuite(const SuiteOptions &options) {
     if (parts[0] == "outcome") {
       parts[1].getAsInteger(10, number);
       outcomes[job] = Outcome(number);
-      if (outcomes[job] != Outcome::Ready) {
+      if (outcomes[job] != Outcome::Ready && isTooLarge(parts[2])) {
+        tooLarge[cases[job][0].config] = reasonOf(parts[2]);
+        ++report.skips;
+      } else if (outcomes[job] != Outcome::Ready) {
         report.failed(cases[job][0], "does not compile: " + parts[2].str());
         report.failures += cases[job].size() - 1;
       }
@@ -532,6 +564,8 @@ bool differential::runSuite(const SuiteOptions &options) {
   runJobs(jobs, options.jobs, start, {onAnswer, onEnd});
 
   auto pairName = [](const Pair &p) { return p.first.str() + " x " + p.second.str(); };
+  printGrouped("kernels that do not fit the target (each counts as skipped)", tooLarge,
+               [](const Config &config) { return nameOf(config); });
   printGrouped("pairs without a lowering (each counts as skipped)", gaps, pairName);
   printGrouped("pairs that the verifier refuses", refusals, pairName);
   std::vector<Pair> missing = report.printPairs(excluded, covering.refused);
@@ -577,6 +611,15 @@ bool differential::runCase(const SuiteOptions &options) {
     llvm::outs() << "FAIL does not compile: " << kernel->message << "\n";
     return false;
   }
+  if (!options.assemblyFile.empty()) {
+    std::error_code problem;
+    llvm::raw_fd_ostream os(options.assemblyFile, problem);
+    os << kernel->generated.assembly;
+    os.close();
+    if (problem || os.has_error()) {
+      return usageError("cannot write '" + options.assemblyFile + "': " + (problem ? problem : os.error()).message());
+    }
+  }
   ErrorTable errors;
   std::optional<Session> session;
   const std::string failure = bench.run(*kernel, *id, true, &errors, &session);
@@ -591,4 +634,67 @@ bool differential::runCase(const SuiteOptions &options) {
   }
   llvm::outs() << (failure.empty() ? "PASS" : "FAIL " + failure) << "\n";
   return failure.empty();
+}
+
+bool differential::runAssemblies(const SuiteOptions &options) {
+  // Many texts of one kernel: those that never end must not take long.
+  constexpr int secondsOfText = 20;
+  std::vector<CaseId> ids;
+  llvm::SmallVector<StringRef> names;
+  StringRef(options.caseName).split(names, ';', -1, /*KeepEmpty=*/false);
+  for (StringRef name : names) {
+    llvm::Expected<CaseId> id = parseCase(name);
+    if (!id) {
+      return usageError(llvm::toString(id.takeError()));
+    }
+    if (!ids.empty() && id->config.values != ids[0].config.values) {
+      return usageError("expects cases of one kernel, but got " + nameOf(ids[0].config) + " and " + nameOf(id->config));
+    }
+    ids.push_back(*id);
+  }
+  std::error_code problem;
+  std::vector<std::string> jobs;
+  for (llvm::sys::fs::directory_iterator file(options.assemblyFolder, problem), end; file != end && !problem;
+       file.increment(problem)) {
+    jobs.push_back(file->path());
+  }
+  if (problem) {
+    return usageError("cannot read the folder '" + options.assemblyFolder + "': " + problem.message());
+  }
+  llvm::sort(jobs);
+  auto start = [&]() -> Work {
+    auto bench = std::make_shared<Bench>(options);
+    limitTime();
+    std::shared_ptr<Kernel> kernel = bench->compile(ids[0].config);
+    return [bench, kernel, &ids](const std::string &path, const std::function<void(const std::string &)> &answer) {
+      limitTime(secondsOfText);
+      llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text = llvm::MemoryBuffer::getFile(path);
+      if (kernel->outcome != Outcome::Ready || !text || !bench->replaceAssembly(*kernel, (*text)->getBuffer().str())) {
+        answer("cannot be run: " + (text ? oneLine(kernel->message) : text.getError().message()));
+        return;
+      }
+      uint64_t hash = 0;
+      for (const CaseId &id : ids) {
+        const std::string failure = bench->run(*kernel, id, /*repeat=*/false, nullptr);
+        if (!failure.empty()) {
+          answer("FAIL " + oneLine(failure));
+          return;
+        }
+        hash = hash * 0x9e3779b97f4a7c15 + bench->hash;
+      }
+      answer("PASS " + llvm::utohexstr(hash));
+    };
+  };
+  bool all = true;
+  auto print = [&](size_t job, const std::string &line) {
+    all &= !StringRef(line).starts_with("cannot");
+    llvm::outs() << llvm::sys::path::filename(jobs[job]) << "\t" << line << "\n";
+    llvm::outs().flush();
+  };
+  runJobs(jobs, options.jobs, start, {print, [&](size_t job, const std::string &death) {
+                                        if (!death.empty()) {
+                                          print(job, "FAIL the process " + death);
+                                        }
+                                      }});
+  return all;
 }

@@ -25,6 +25,9 @@ struct SuiteOptions {
   std::string kernelMutant, mutatedKernel, oracleMutant;
   /// One case instead of the suite.
   std::string caseName;
+  /// With one case: a folder of texts that stand for the kernel's assembly, each in turn; a file that its own assembly
+  /// is written to.
+  std::string assemblyFolder, assemblyFile;
   /// With one case: a folder for its module and arrays, for kvc-run and kvc-reduce.
   std::string writeFolder;
   /// A written case, or what kvc-reduce made of it, and the folder of its arrays.
@@ -42,6 +45,11 @@ bool runSuite(const SuiteOptions &options);
 
 /// One case, alone. True when it passes.
 bool runCase(const SuiteOptions &options);
+
+/// Several cases of one kernel, named with `;` between them, with every text of a folder in place of the kernel's
+/// assembly: prints a line for each, its name and what went wrong or the hash of the results. True when all could be
+/// run.
+bool runAssemblies(const SuiteOptions &options);
 
 /// Whether the mutants that are asked for exist; says which there are when not.
 bool checkMutants(const SuiteOptions &options);

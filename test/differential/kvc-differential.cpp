@@ -28,6 +28,10 @@ int main(int argc, char **argv) {
   app.add_option("--filter", options.filter, "only kernels with these values, as k=int4,op=evict");
   app.add_option("--cache", options.cacheFolder, "folder of compiled kernels (default: that of kvc-compile)");
   app.add_option("--case", options.caseName, "run one case, by the name that a failure prints");
+  app.add_option("--write-assembly", options.assemblyFile, "with --case: write the kernel's assembly to this file");
+  app.add_option("--assemblies", options.assemblyFolder,
+                 "with --case: run it (or several of one kernel, 'a;b') with every file of this folder in place of the "
+                 "kernel's assembly, and print what comes of each");
   app.add_option("--write-module", options.writeFolder,
                  "with --case: write its module and arrays into this folder, for kvc-run and kvc-reduce");
   app.add_option("--record", options.recordFolder,
@@ -53,6 +57,8 @@ int main(int argc, char **argv) {
     return static_cast<int>(kvc::differential::checkMutants(options) ? kvc::differential::replay(options)
                                                                      : kvc::differential::ReplayStatus::other);
   }
-  return (options.caseName.empty() ? kvc::differential::runSuite(options) : kvc::differential::runCase(options)) ? 0
-                                                                                                                 : 1;
+  const bool passed = options.caseName.empty()         ? kvc::differential::runSuite(options)
+                      : options.assemblyFolder.empty() ? kvc::differential::runCase(options)
+                                                       : kvc::differential::runAssemblies(options);
+  return passed ? 0 : 1;
 }
