@@ -33,6 +33,9 @@ inline std::vector<std::string> devices() {
   return names;
 }
 
+/// Whether a device takes the text that its code was made from.
+inline bool takesPtx(const std::string &device) { return device.starts_with("cuda:") || device.starts_with("sim:sm_"); }
+
 /// Expects that the body throws with this code and text.
 template <typename Body> void expectError(kvc_status_t status, const std::string &text, Body body) {
   try {

@@ -252,9 +252,11 @@ TEST_P(Misuse, Artifacts) {
   // The module with nothing but the target of this device, changed.
   auto changed = [&](auto change) {
     fb::ModuleT module = test::testModule();
-    if (!isCpu) {
-      std::swap(module.targets[0], module.targets[1]);
+    size_t own = isCpu ? 0 : 1;
+    for (size_t i = 0; i < module.targets.size(); ++i) {
+      own = GetParam() == "sim:" + module.targets[i]->name ? i : own;
     }
+    std::swap(module.targets[0], module.targets[own]);
     module.targets.resize(1);
     change(*module.targets[0]);
     return test::sealed(module);
@@ -268,6 +270,15 @@ TEST_P(Misuse, Artifacts) {
                     [](fb::TargetT &target) { target.name = "sm_90a"; });
     expectLoadError(KVC_CORRUPT, "expects", [](fb::TargetT &target) { target.code.resize(1000); });
     expectLoadError(KVC_CORRUPT, "shorter than an ELF header", [](fb::TargetT &target) { target.code.assign(10, 1); });
+  } else if (!takesPtx(GetParam())) {
+    for (const char *name : {"x86-64-v3", "sm_80", "gfx", "gfx9420"}) {
+      expectLoadError(KVC_UNSUPPORTED, "expects code of an AMD GPU for",
+                      [&](fb::TargetT &target) { target.name = name; });
+    }
+    expectLoadError(KVC_UNSUPPORTED, "expects a code object",
+                    [](fb::TargetT &target) { target.kind = fb::CodeKind::cubin; });
+    expectLoadError(KVC_CORRUPT, "cannot load the kernels", [](fb::TargetT &target) { target.code.assign(100, 1); });
+    expectLoadError(KVC_CORRUPT, "cannot load the kernels", [](fb::TargetT &target) { target.code.resize(1000); });
   } else {
     for (const char *name : {"x86-64-v3", "sm_", "sm_80b", "sm_9999999999"}) {
       expectLoadError(KVC_UNSUPPORTED, "expects code of an NVIDIA GPU, but got",

@@ -47,7 +47,8 @@ constexpr MmaInstruction instructions[] = {
 
 class LaneLowering {
 public:
-  LaneLowering(Operation *op, const TeamFacts &facts) : op(op), facts(facts), b(op->getLoc(), op) {}
+  LaneLowering(Operation *op, const Target &target)
+      : op(op), target(target), facts(*target.team), b(op->getLoc(), op) {}
 
   LogicalResult run() {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
@@ -87,6 +88,15 @@ private:
   LogicalResult lowerBarrier() {
     constexpr StringLiteral team = "workgroup";
     LLVM::FenceOp::create(b, LLVM::AtomicOrdering::release, team);
+    // The fence waits for stores to LDS, but the compiler drops that where a barrier begins a loop whose body ends with
+    // such stores.
+    if (target.cpu.starts_with("gfx12")) {
+      ROCDL::WaitDscntOp::create(b, b.getI16IntegerAttr(0));
+    } else {
+      // The count of LDS is 0, the others at their most.
+      const int32_t counts = target.cpu.starts_with("gfx11") ? 0xfc07 : 0xc07f;
+      ROCDL::SWaitcntOp::create(b, b.getI32IntegerAttr(counts));
+    }
     ROCDL::SBarrierOp::create(b);
     LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acquire, team);
     return erase();
@@ -189,6 +199,7 @@ private:
   }
 
   Operation *op;
+  const Target &target;
   const TeamFacts &facts;
   ImplicitLocOpBuilder b;
 };
@@ -205,7 +216,7 @@ struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
     for (Operation *op : ops) {
-      if (failed(LaneLowering(op, *target->team).run())) {
+      if (failed(LaneLowering(op, *target).run())) {
         return signalPassFailure();
       }
     }

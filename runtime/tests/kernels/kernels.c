@@ -2,14 +2,19 @@
  *
  * Written against docs/contracts/kernel-abi.md, as the compiler's are. Two cache formats: `plain` keeps four f32 per
  * slot; `sealed` keeps the newest slots as f32 in a tail and seals groups of four slots to one signed byte per value.
- * For NVPTX the same functions become entries with a parameter for each word, run by one thread per item.
+ * For GPUs the same functions become entries with a parameter for each word, run by one thread per item.
  *===----------------------------------------------------------------------------------------------------------------===*/
 #include <stddef.h>
 #include <stdint.h>
 
 #define memcpy __builtin_memcpy
 
-#ifdef __NVPTX__
+#if defined(__NVPTX__)
+#define BLOCK_INDEX() __nvvm_read_ptx_sreg_ctaid_x()
+#elif defined(__AMDGCN__)
+#define BLOCK_INDEX() __builtin_amdgcn_workgroup_id_x()
+#endif
+#ifdef BLOCK_INDEX
 #define WORDS3(F) F(0), F(1), F(2)
 #define WORDS4(F) WORDS3(F), F(3)
 #define WORDS19(F)                                                                                                     \
@@ -23,7 +28,7 @@
   __attribute__((device_kernel)) void name(WORDS##words(PARAMETER)) {                                                  \
     const uint64_t slots[] = {WORDS##words(ARGUMENT)};                                                                 \
     _Alignas(64) char scratch[4096];                                                                                   \
-    name##_item(slots, __nvvm_read_ptx_sreg_ctaid_x(), scratch);                                                       \
+    name##_item(slots, BLOCK_INDEX(), scratch);                                                                        \
   }                                                                                                                    \
   static void name##_item(const uint64_t *slots, int64_t item, void *scratch)
 #else

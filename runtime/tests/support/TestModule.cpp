@@ -508,6 +508,17 @@ fb::ModuleT testModule() {
   }
   module.targets.push_back(std::move(gpu));
 #endif
+#ifdef KVC_TEST_HSACO
+  for (const char *chip : {"gfx942", "gfx1100"}) {
+    auto target = targetFor(module, chip);
+    target->kind = CodeKind::hsaco;
+    target->code = contents((KVC_TEST_HSACO + std::string(chip) + ".hsaco").c_str());
+    for (auto &kernel : target->kernels) {
+      kernel->team_lanes = 1;
+    }
+    module.targets.push_back(std::move(target));
+  }
+#endif
   return module;
 }
 
