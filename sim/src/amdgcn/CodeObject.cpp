@@ -5,6 +5,7 @@
 
 #include <llvm/BinaryFormat/AMDGPUMetadataVerifier.h>
 #include <llvm/BinaryFormat/MsgPackDocument.h>
+#include <llvm/BinaryFormat/MsgPackReader.h>
 #include <llvm/Object/ELFObjectFile.h>
 #include <llvm/Support/AMDHSAKernelDescriptor.h>
 #include <llvm/Support/MemoryBuffer.h>
@@ -42,6 +43,32 @@ std::string machineOf(uint32_t flags) {
     }
   }
   return fmt::format("machine {:#x}", machine);
+}
+
+/// Whether a value of MessagePack can be read into a document, which takes it for granted that keys are strings.
+bool isWellFormed(llvm::msgpack::Reader &reader, unsigned depth, bool isKey) {
+  using llvm::msgpack::Type;
+  llvm::msgpack::Object object;
+  auto found = reader.read(object);
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return false;
+  }
+  if (!*found || depth == 0 || (isKey && object.Kind != Type::String)) {
+    return false;
+  }
+  if (object.Kind != Type::Array && object.Kind != Type::Map) {
+    return object.Kind != Type::Extension;
+  }
+  for (size_t i = 0; i < object.Length; ++i) {
+    if (object.Kind == Type::Map && !isWellFormed(reader, depth - 1, true)) {
+      return false;
+    }
+    if (!isWellFormed(reader, depth - 1, false)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 using ElfFile = llvm::object::ELFFile<llvm::object::ELF64LE>;
@@ -158,7 +185,10 @@ private:
   void readDocument(llvm::StringRef blob) {
     llvm::msgpack::Document document;
     llvm::AMDGPU::HSAMD::V3::MetadataVerifier verifier(/*Strict=*/false);
-    if (!document.readFromBlob(blob, /*Multi=*/false) || !verifier.verify(document.getRoot())) {
+    constexpr unsigned deepest = 32;
+    llvm::msgpack::Reader reader(blob);
+    if (!isWellFormed(reader, deepest, false) || !document.readFromBlob(blob, /*Multi=*/false) ||
+        !verifier.verify(document.getRoot())) {
       fail(FaultKind::Syntax, "{}: expects AMDGPU metadata of a code object, but got something else", name);
     }
     auto &root = document.getRoot().getMap();
