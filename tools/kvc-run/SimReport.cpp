@@ -72,7 +72,8 @@ json SimReport::kernels() const {
         addNumbers(sum[part], counters[part]);
       }
     }
-    for (const json &location : counters["locations"]) {
+    // Machine code without line tables has none.
+    for (const json &location : counters.value("locations", json::array())) {
       addNumbers(locations[found->second][location["location"].get<std::string>()], location);
     }
   }
