@@ -65,6 +65,7 @@ static constexpr Tolerance tolerances[] = {
     // f32 as high and low bf16 numbers: what their products leave out is below 2^-16.
     {"attention", "split products", sums + products(bf16 * bf16)},
     {"rotated", "f32", sums + rotation},
+    {"rotated", "split products", sums + products(bf16 * bf16) + rotation},
     {"rotated", "f16", sums + rounded(2 * f16)},
     {"rotated", "bf16", sums + products(bf16) + rounded(2 * bf16)},
     {"rotated", "int8", sums + codes(8)},
@@ -141,7 +142,7 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
     // Elsewhere bf16 is the only format whose products may be of rounded queries and probabilities.
     storage = rotated && kvcache::lookupFormat(k)->bits < 8 ? k
               : pairs                                       ? "bf16"
-              : splits && !rotated                          ? "split products"
+              : splits                                      ? "split products"
               : !halves                                     ? k
               : rotated && k == "int8"                      ? "int8, f16 products"
                                                             : "f16 products";

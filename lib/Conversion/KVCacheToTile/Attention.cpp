@@ -40,7 +40,7 @@ static State enterTile(AttentionKernel &k, const QueryTile &q, const SlotTile &s
 static State enterSpan(AttentionKernel &k, const QueryTile &q, Value cache, tile::Part part, Value begin, Value end,
                        ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
-  int64_t slots = k.schedule.getSlots();
+  int64_t slots = part == tile::Part::Tail ? k.schedule.getSlots() : k.slots;
   auto loop = scf::ForOp::create(b, begin, end, createIndex(b, slots), state);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
@@ -55,7 +55,7 @@ static State enterSpan(AttentionKernel &k, const QueryTile &q, Value cache, tile
 static State enterTokens(AttentionKernel &k, const QueryTile &q, Value cache, Value selection, Value begin, Value end,
                          ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
-  int64_t slots = k.schedule.getSlots();
+  int64_t slots = k.slots;
   Value n = tile::SelectionCountOp::create(b, selection, k.entry, k.head, k.kvHeads);
   n = end ? minimum(b, n, end) : n;
   auto loop = scf::ForOp::create(b, begin ? begin : createIndex(b, 0), n, createIndex(b, slots), state);
@@ -76,7 +76,7 @@ static State enterPages(AttentionKernel &k, const QueryTile &q, Value cache, Val
   int64_t page = cast<CacheType>(cache.getType()).getPage();
   // A tile is whole vectors on any machine; of its slots only those of the page count. A page may be several tiles.
   constexpr int64_t granule = 16;
-  int64_t slots = std::min<int64_t>(llvm::alignTo(page, granule), llvm::alignTo(k.schedule.getSlots(), granule));
+  int64_t slots = std::min<int64_t>(llvm::alignTo(page, granule), llvm::alignTo(k.slots, granule));
   int64_t tiles = llvm::divideCeil(page, slots);
   Value n = tile::SelectionCountOp::create(b, selection, k.entry, k.head, k.kvHeads);
   n = tiles == 1 ? n : createMul(b, n, createIndex(b, tiles));
@@ -128,7 +128,7 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
     }
     if (k.op.getWindowAttr() && !getIntOr(k.op.getSinksAttr(), 0)) {
       Value first = arith::SubIOp::create(b, q.first, createIndex(b, getInt(k.op.getWindowAttr()) - 1));
-      Value slots = createIndex(b, k.schedule.getSlots());
+      Value slots = createIndex(b, k.slots);
       Value block = createMul(b, arith::DivUIOp::create(b, maximum(b, first, createIndex(b, 0)), slots), slots);
       low = maximum(b, low, block);
     }
@@ -194,6 +194,9 @@ struct Outputs {
 /// An entry with one row: span `unit` of every segment.
 static void emitDecode(AttentionKernel &k, const Outputs &outputs, Value row, Value unit, Value entries) {
   ImplicitLocOpBuilder &b = k.b();
+  if (!k.op->hasAttr("tile.schedule")) {
+    k.slots = chooseDecodeSlots({k.group, cast<CacheType>(k.caches[0].getType())}, getTargetOf(k.op), k.schedule);
+  }
   int64_t split = k.schedule.getSplit();
   Value begin = createMul(b, unit, createIndex(b, split)), end = createAdd(b, begin, createIndex(b, split));
   Value longest = createIndex(b, 0);
@@ -224,6 +227,7 @@ static void emitDecode(AttentionKernel &k, const Outputs &outputs, Value row, Va
 /// An entry with several rows: tile `unit` of its tokens.
 static void emitPrefill(AttentionKernel &k, const Outputs &outputs, Value begin, Value rows, Value unit) {
   ImplicitLocOpBuilder &b = k.b();
+  k.slots = k.schedule.getSlots();
   int64_t tokens = k.schedule.getPrefillTokens();
   Value first = createMul(b, unit, createIndex(b, tokens));
   auto work = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, first, rows),

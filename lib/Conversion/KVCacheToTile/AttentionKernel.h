@@ -14,6 +14,8 @@ struct AttentionKernel {
   KernelBuilder &kernel;
   tile::ScheduleAttr schedule;
   int64_t group, kvHeads, kDim, vDim;
+  /// Of a KV tile of the loops that are being made.
+  int64_t slots = schedule.getSlots();
   mlir::Value query{}, batch{}, sinkLogits{}, treeMask{};
   llvm::SmallVector<mlir::Value> caches{}, captures{};
   /// One per cache; null where all of it is attended to.

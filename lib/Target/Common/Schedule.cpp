@@ -44,6 +44,14 @@ static bool areCopied(kvcache::CacheType cache) {
          isCopied(kvcache::Plane::V, cache.getV());
 }
 
+/// Whether K and V are codes that are decoded to f16.
+static bool areCodes(kvcache::CacheType cache) {
+  auto isCode = [&](kvcache::Plane plane, kvcache::FormatAttr format) {
+    return format.isInteger() && productOf(cache, plane, tile::Part::Pages) == ProductType::F16;
+  };
+  return !cache.getRope() && isCode(kvcache::Plane::K, cache.getK()) && isCode(kvcache::Plane::V, cache.getV());
+}
+
 /// Whether a warp of a prefill tile of `slots` slots can have twice an instruction's rows: accumulator and scores of so
 /// many leave registers for addresses, with or without the queries. A matrix load of keys or values then serves two
 /// instructions, one of queries in staging memory only one for each step.
@@ -168,6 +176,20 @@ tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target
   int64_t tokens = std::max<int64_t>(2, rows / shape.group);
   return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, /*warps=*/1, /*stages=*/1,
                                  /*producers=*/0);
+}
+
+int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target, tile::ScheduleAttr schedule) {
+  const int64_t slots = schedule.getSlots();
+  if (!target || !target->team || isWide(shape, *target->team) || schedule.getSplit() % (2 * slots)) {
+    return slots;
+  }
+  if (areCodes(shape.cache)) {
+    // One stage of what is decoded, beside queries of a tail that may be split.
+    const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
+    const int64_t bytes = 2 * slots * (keys + values) * 2 + rowsPerWarp * keys * 6;
+    return bytes <= target->team->stagingBytes ? 2 * slots : slots;
+  }
+  return slots;
 }
 
 int64_t kvc::chooseLinearTiles(int64_t columns, const TeamFacts &facts) {
