@@ -183,7 +183,7 @@ int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target
   if (!target || !target->team || isWide(shape, *target->team) || schedule.getSplit() % (2 * slots)) {
     return slots;
   }
-  if (areCodes(shape.cache)) {
+  if (areCodes(shape.cache) && target->team->loadsMatrices) {
     // One stage of what is decoded, beside queries of a tail that may be split.
     const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
     const int64_t bytes = 2 * slots * (keys + values) * 2 + rowsPerWarp * keys * 6;
