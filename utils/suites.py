@@ -82,7 +82,8 @@ SUITES = [
     Suite("ptx-mutants", "script", ".venv/bin/python test/differential/ptx_mutants.py", 2, 15),
     Suite("differential-sim", "script", "test/differential/run-sim", 5, 30),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
-    Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15),
+    # On demand until all mutants were run once.
+    Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15, on_demand=True),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
 ]
 
