@@ -119,8 +119,9 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
   for (auto [number, argument] : llvm::enumerate(loop.getRegionIterArgs())) {
     if (step && (argument == step.getMax() || argument == step.getSum() || argument == step.getAcc())) {
       auto type = cast<VectorType>(step.getAcc().getType());
-      Layout acc = accumulatorLayout(atom, type.getDimSize(0), paddedValues(type.getDimSize(1)));
-      layouts.push_back(argument == step.getAcc() ? acc : acc.project(Axis::Row).withoutReplicatedRegisters());
+      layouts.push_back(argument == step.getAcc()
+                            ? accumulatorLayout(atom, type.getDimSize(0), paddedValues(type.getDimSize(1)))
+                            : rowLayout(atom, type.getDimSize(0)));
     } else if (reduction && argument == reduction.getAcc()) {
       VectorType type = reduction.getSourceVectorType();
       layouts.push_back(productLayout(atom, type.getDimSize(0), paddedSlots(type.getDimSize(0), type.getDimSize(1))));

@@ -148,8 +148,8 @@ void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type) {
 
 namespace {
 /// What matrices are loaded for: keys and values as the second operand (two instructions' worth at a time, values
-/// transposed), queries as the first.
-enum class Use { Keys, Values, Queries };
+/// transposed), queries and, transposed, values as the first.
+enum class Use { Keys, Values, Queries, ValuesFirst };
 
 /// Reads an operand of products out of the stage that holds it, in pieces: of some steps along the summed dimension,
 /// some column tiles of the second operand or one row tile of the first.
@@ -167,13 +167,15 @@ class MatrixReader : public StageReader {
 public:
   /// `rows`: first row of the stage that this warp reads (i32).
   MatrixReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use)
-      : StageReader(1, 2), emitter(emitter), b(b), operand(operand), transposed(use == Use::Values) {
+      : StageReader(1, 2), emitter(emitter), b(b), operand(operand),
+        transposed(use == Use::Values || use == Use::ValuesFirst) {
     Value matrix = arith::DivUIOp::create(b, emitter.lane, wordOf(b, 8));
     Value row = arith::RemUIOp::create(b, emitter.lane, wordOf(b, 8));
     Value low = arith::RemUIOp::create(b, matrix, wordOf(b, 2)), high = arith::DivUIOp::create(b, matrix, wordOf(b, 2));
-    // Keys: matrices follow each other along channels, then along rows; others the other way around.
-    Value slotBlock = use == Use::Keys ? high : low;
-    chunk = use == Use::Keys ? low : high;
+    // Matrices follow each other along channels, then along rows, or the other way around.
+    const bool channelsFirst = use == Use::Keys || use == Use::ValuesFirst;
+    Value slotBlock = channelsFirst ? high : low;
+    chunk = channelsFirst ? low : high;
     Value slot = addWords(b, addWords(b, mulWords(b, slotBlock, 8), row), rows);
     slotBytes = mulWords(b, slot, operand.stageRow);
     swizzle = row;
@@ -303,6 +305,27 @@ std::unique_ptr<StageReader> createReader(TeamEmitter &emitter, ImplicitLocOpBui
 }
 } // namespace
 
+static Type wordTypeOf(ImplicitLocOpBuilder &b, ProductType type) {
+  return VectorType::get({2}, type == ProductType::F16 ? Type(b.getF16Type()) : Type(b.getBF16Type()));
+}
+
+void TeamEmitter::spreadQueries(Builder &b, Value tile, ProductType type) {
+  stageQueries(b, tile, type);
+  auto found = stagedQueries.find({tile.getAsOpaquePointer(), type});
+  const StagedOperand &operand = found->second;
+  useStaging(operand.stageBytes);
+  MatrixReader reader(*this, b, operand, wordOf(b, 0), Use::Queries);
+  auto &sets = words[found->first];
+  const int64_t steps = paddedKeys(cast<VectorType>(tile.getType()).getDimSize(1)) / operand.atom->k;
+  for (int64_t set = 0; set < setsOf(type); ++set) {
+    SmallVector<Value> &loaded = sets.emplace_back();
+    for (int64_t step = 0; step < steps; ++step) {
+      llvm::append_range(loaded, reader.load(0, step * operand.atom->k, set, wordTypeOf(b, type)));
+    }
+  }
+  stagedQueries.erase(found);
+}
+
 LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   auto found = staged.find(op.getB());
   if (found == staged.end()) {
@@ -329,9 +352,10 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     // Whole rounds of the swizzle, so that chunks lie as at the row's begin.
     own.stage = addWords(b, own.stage, mulWords(b, columnWarp(b, shape), channels * 2));
   }
-  auto reader = createReader(*this, b, own, firstSlot, isScores ? Use::Keys : Use::Values, channels);
-  const bool isHalf = operand.product == ProductType::F16;
-  auto word = VectorType::get({2}, isHalf ? Type(b.getF16Type()) : Type(b.getBF16Type()));
+  const bool isTransposed = shape.usesHalf() && !isScores;
+  const Use use = isScores ? Use::Keys : isTransposed ? Use::ValuesFirst : Use::Values;
+  auto reader = createReader(*this, b, own, firstSlot, use, channels);
+  const Type word = wordTypeOf(b, operand.product);
   const auto &sets = words[{op.getA().getAsOpaquePointer(), operand.product}];
 
   Layout layout = isScores ? productLayout(atom, rows, slots) : accumulatorLayout(atom, rows, allChannels);
@@ -343,7 +367,8 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   }
   const int64_t steps = (isScores ? channels : ownSlots) / atom.k;
   const int64_t columnTiles = (isScores ? ownSlots : channels) / atom.n;
-  const int64_t firstSize = atom.a().inSize(Axis::Register) / 2, secondSize = atom.b().inSize(Axis::Register) / 2,
+  const int64_t secondSize = atom.b().inSize(Axis::Register) / 2,
+                firstSize = isTransposed ? secondSize : atom.a().inSize(Axis::Register) / 2,
                 sumSize = atom.d().inSize(Axis::Register);
   std::unique_ptr<StageReader> queries;
   auto inStaging = stagedQueries.find({op.getA().getAsOpaquePointer(), operand.product});
@@ -354,6 +379,23 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   } else if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * firstSize) || hasFailed()) {
     return hasFailed() ? failure() : fail(op) << "expects its first operand as words of " << atom.name;
   }
+  auto multiply = [&](ValueRange x, ValueRange y, MutableArrayRef<Value> sums) {
+    SmallVector<Type> types(sumSize, b.getF32Type());
+    auto mma = tile::LaneMmaOp::create(b, types, atom.name, x, y, ValueRange(ArrayRef<Value>(sums)));
+    llvm::copy(mma.getResults(), sums.begin());
+  };
+  // The other half of the rows is nobody's.
+  SmallVector<Value> unused(shape.usesHalf() && isScores ? acc.size() : 0, floatOf(b, 0.0f));
+  auto multiplyRows = [&](ValueRange x, ValueRange y, int64_t tile) {
+    if (unused.empty()) {
+      multiply(x, y, MutableArrayRef<Value>(acc).slice(tile * sumSize, sumSize));
+      return;
+    }
+    SmallVector<Value, 4> sums{acc[2 * tile], acc[2 * tile + 1], unused[2 * tile], unused[2 * tile + 1]};
+    multiply(x, y, sums);
+    std::tie(acc[2 * tile], acc[2 * tile + 1]) = std::tie(sums[0], sums[1]);
+    std::tie(unused[2 * tile], unused[2 * tile + 1]) = std::tie(sums[2], sums[3]);
+  };
   for (auto [firstSet, secondSet] : productTerms(operand.product)) {
     for (int64_t step = 0; step < steps; step += reader->steps) {
       SmallVector<SmallVector<Value>> first;
@@ -366,17 +408,16 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
       for (int64_t column = 0; column < columnTiles; column += reader->tiles) {
         SmallVector<Value> second = isScores ? reader->load(column * atom.n, step * atom.k, secondSet, word)
                                              : reader->load(step * atom.k, column * atom.n, secondSet, word);
+        if (isTransposed) {
+          multiply(second, first.front(), MutableArrayRef<Value>(acc).slice(column * sumSize / 2, sumSize));
+          continue;
+        }
         for (int64_t piece = 0; piece < reader->steps * reader->tiles; ++piece) {
           ValueRange secondWords = ValueRange(second).slice(piece * secondSize, secondSize);
           for (int64_t row = 0; row < shape.rowTiles; ++row) {
-            const int64_t at = (row * columnTiles + column + piece % reader->tiles) * sumSize;
-            MutableArrayRef<Value> sums = MutableArrayRef<Value>(acc).slice(at, sumSize);
             ArrayRef<Value> firstWords =
                 ArrayRef<Value>(first[row]).slice(piece / reader->tiles * firstSize, firstSize);
-            SmallVector<Type> types(sumSize, b.getF32Type());
-            auto mma = tile::LaneMmaOp::create(b, types, atom.name, firstWords, secondWords,
-                                               ValueRange(ArrayRef<Value>(sums)));
-            llvm::copy(mma.getResults(), sums.begin());
+            multiplyRows(firstWords, secondWords, row * columnTiles + column + piece % reader->tiles);
           }
         }
       }

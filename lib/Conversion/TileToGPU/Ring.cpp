@@ -61,7 +61,7 @@ private:
   /// First slot of a tile that this warp, and in the general case this lane, copies.
   Value ownRow(ImplicitLocOpBuilder &b) {
     Value first = mulWords(b, emitter.warp, rowsPerWarp);
-    if (!onePage) {
+    if (runRows != rowsPerWarp) {
       first = addWords(b, first, arith::RemUIOp::create(b, emitter.lane, wordOf(b, rowsPerWarp)));
     }
     return first;
@@ -70,8 +70,8 @@ private:
   TeamEmitter &emitter;
   scf::ForOp loop;
   int64_t warps, stages = 0, rowsPerWarp = 0, stagingBytes = 0;
-  /// The rows that a warp copies surely lie side by side in one page.
-  bool onePage = false;
+  /// As many rows of a warp, and the next ones, surely lie side by side in one page: all, or what several copies make.
+  int64_t runRows = 1;
 };
 } // namespace
 
@@ -90,23 +90,32 @@ void Ring::prepare() {
     operand.stageBytes = slots * operand.stageRow;
     tileBytes += operand.stageBytes;
   }
-  // Where this loop's queries are in registers, more stages take the room that those of others need.
+  // As many stages as fit the room of the schedule's and of all queries, but no more than those: other loops have
+  // queries in registers, or other tiles. The stage of the only operand is in use while the next one is copied.
   stagingBytes = emitter.queryBytesBefore(loop);
-  stages = emitter.schedule.getStages() + (emitter.queryBytes - stagingBytes) / tileBytes;
-  // The stage of the only operand is in use while the next one is copied.
-  stages = std::max<int64_t>(stages, operands.size() == 1 ? 2 : 1);
+  const int64_t given = emitter.schedule.getStages();
+  const int64_t room =
+      emitter.queryBytes + given * tileBytes * emitter.schedule.getSlots() / first.getType().getSlots();
+  stages =
+      std::clamp<int64_t>((room - stagingBytes) / tileBytes, operands.size() == 1 ? 2 : 1, std::max<int64_t>(given, 2));
   for (StagedOperand &operand : operands) {
     operand.offset = stagingBytes;
     stagingBytes += operand.stageBytes * stages;
   }
-  int64_t page = operands.front().cache->type.getPage();
-  IRMapping none;
-  auto steps = [&](Value value) {
-    return value == loop.getInductionVar()
-               ? isMultipleOf(loop.getLowerBound(), rowsPerWarp) && isMultipleOf(loop.getStep(), rowsPerWarp)
-               : isMultipleOf(value, rowsPerWarp);
+  const int64_t page = operands.front().cache->type.getPage(), lanes = emitter.facts.lanes;
+  auto isRun = [&](int64_t rows) {
+    Value slot = first.getSlot();
+    const bool steps = slot == loop.getInductionVar()
+                           ? isMultipleOf(loop.getLowerBound(), rows) && isMultipleOf(loop.getStep(), rows)
+                           : isMultipleOf(slot, rows);
+    return page % rows == 0 && steps && (rows == rowsPerWarp || llvm::all_of(operands, [&](StagedOperand &operand) {
+                                           return rows * operand.chunks % lanes == 0;
+                                         }));
   };
-  onePage = page % rowsPerWarp == 0 && steps(first.getSlot());
+  runRows = rowsPerWarp;
+  while (runRows > 1 && !isRun(runRows)) {
+    runRows = runRows % 2 ? 1 : runRows / 2;
+  }
 }
 
 /// Whether rows go to the ring as they lie in pages, beside those of `first` (null: it is the first).
@@ -183,11 +192,13 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
     Value place = arith::AddIOp::create(b, slot, toIndex(b, row));
     return arith::RemUIOp::create(b, place, indexOf(b, pageSlots)).getResult();
   };
-  Value warpBase;
-  if (onePage) {
-    warpBase = arith::AddIOp::create(yes, pageOffset(yes, page),
-                                     arith::MulIOp::create(yes, inPage(yes, warpRow), indexOf(yes, rowBytes)));
-    warpBase = arith::AddIOp::create(yes, warpBase, toIndex(yes, mulWords(yes, emitter.lane, 16)));
+  // Where this lane's copies of a run begin.
+  SmallVector<Value> runs;
+  for (int64_t first = 0; runRows > 1 && first < rowsPerWarp; first += runRows) {
+    Value own = runRows == rowsPerWarp ? page : emitter.shuffleFrom(yes, page, wordOf(yes, first));
+    Value place = arith::MulIOp::create(yes, inPage(yes, addWords(yes, warpRow, first)), indexOf(yes, rowBytes));
+    Value base = arith::AddIOp::create(yes, pageOffset(yes, own), place);
+    runs.push_back(arith::AddIOp::create(yes, base, toIndex(yes, mulWords(yes, emitter.lane, 16))));
   }
 
   auto emitCopies = [&](ImplicitLocOpBuilder &b, bool isFull) {
@@ -200,16 +211,19 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
       Value row = arith::DivUIOp::create(b, piece, wordOf(b, chunks));
       Value chunk = arith::RemUIOp::create(b, piece, wordOf(b, chunks));
       row = addWords(b, row, number * stepRows);
-      Value from = warpBase;
-      int64_t displacement = i * lanes * 16;
-      if (!onePage) {
+      Value from;
+      int64_t displacement = 0;
+      if (!runs.empty()) {
+        const int64_t run = i * lanes / (runRows * chunks);
+        from = runs[run];
+        displacement = i * lanes * 16 - run * runRows * rowBytes;
+      } else {
         // The lane that has the row's page gives it to all that copy the row.
         Value pageRow = addWords(b, row, further);
         Value source = emitter.shuffleFrom(b, page, pageRow);
         Value place = arith::MulIOp::create(b, inPage(b, addWords(b, warpRow, pageRow)), indexOf(b, rowBytes));
         from = arith::AddIOp::create(b, arith::AddIOp::create(b, pageOffset(b, source), place),
                                      toIndex(b, mulWords(b, chunk, 16)));
-        displacement = 0;
       }
       Value stagedChunk = chunk;
       if (operand.swizzled) {
@@ -292,11 +306,11 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   const auto accType = cast<VectorType>(step.getAcc().getType());
   const int64_t accChannels = paddedValues(accType.getDimSize(1));
   const Layout accLayout = accumulatorLayout(*ring.operands.front().atom, accType.getDimSize(0), accChannels);
-  const Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
+  const Layout rowLayout = this->rowLayout(*ring.operands.front().atom, accType.getDimSize(0));
   SmallVector<Value> init;
   SmallVector<std::pair<unsigned, size_t>> parts; // result, registers
   for (unsigned i : {maxAt, sumAt, accAt}) {
-    SmallVector<Value> values = pullAll(b, loop.getInitArgs()[i], accLayout);
+    SmallVector<Value> values = pullAll(b, loop.getInitArgs()[i], i == accAt ? accLayout : rowLayout);
     parts.push_back({i, values.size()});
     llvm::append_range(init, values);
   }
@@ -372,7 +386,7 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   Builder end = Builder::atBlockEnd(loop.getLoc(), &body);
   SmallVector<Value> results;
   for (auto [i, count] : parts) {
-    llvm::append_range(results, pullAll(end, yield->getOperand(i), accLayout));
+    llvm::append_range(results, pullAll(end, yield->getOperand(i), i == accAt ? accLayout : rowLayout));
   }
   results.append({nextPage, nextStage});
   scf::YieldOp::create(end, results);

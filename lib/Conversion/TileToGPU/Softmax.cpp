@@ -33,19 +33,18 @@ LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
   const Layout accLayout = accumulatorLayout(atom, rows, paddedValues(op.getAcc().getType().getDimSize(1)));
   SmallVector<Value> acc = pullAll(b, op.getAcc(), accLayout);
   RaisedMax max = raiseMax(b, scores, oldMax, layout);
-  rescaleState(b, max, oldMax, sum, acc, accLayout);
+  rescaleState(b, max, oldMax, sum, acc, layout, accLayout);
   SmallVector<Value> added(sum.size());
   SmallVector<Value> probs = probabilities(b, scores, max, layout, added);
   for (auto [total, more] : llvm::zip_equal(sum, added)) {
     total = arith::AddFOp::create(b, total, more);
   }
-  Layout rowLayout = accLayout.project(Axis::Row).withoutReplicatedRegisters();
   fragments[op.getProbs()] = {layout, probs};
-  fragments[op.getNewMax()] = {rowLayout, max.value};
-  fragments[op.getNewSum()] = {rowLayout, sum};
+  fragments[op.getNewMax()] = {rowLayout(atom, rows), max.value};
+  fragments[op.getNewSum()] = {rowLayout(atom, rows), sum};
   fragments[op.getNewAcc()] = {accLayout, acc};
   if (product) {
-    packOperand(b, op.getProbs(), *product, operandLayout(atom, rows, slots, /*innerOverWarps=*/!dividesValues));
+    packOperand(b, op.getProbs(), *product, probabilityLayout(atom, rows, slots));
   }
   return success();
 }
@@ -97,11 +96,17 @@ TeamEmitter::RaisedMax TeamEmitter::raiseMax(Builder &b, ArrayRef<Value> scores,
 }
 
 void TeamEmitter::rescaleState(Builder &b, const RaisedMax &max, ArrayRef<Value> oldMax, SmallVectorImpl<Value> &sum,
-                               SmallVectorImpl<Value> &acc, const Layout &accLayout) {
+                               SmallVectorImpl<Value> &acc, const Layout &layout, const Layout &accLayout) {
   SmallVector<Value> state(sum.begin(), sum.end());
   llvm::append_range(state, acc);
   SmallVector<Type> types(state.size(), b.getF32Type());
-  auto rescale = scf::IfOp::create(b, types, max.any, /*withElseRegion=*/true);
+  Value any = max.any;
+  if (layout.project(Axis::Row).withoutReplicatedRegisters() !=
+      accLayout.project(Axis::Row).withoutReplicatedRegisters()) {
+    // Factors go from lane to lane: all of them take part.
+    any = gpu::SubgroupReduceOp::create(b, any, gpu::AllReduceOperation::OR, /*uniform=*/true);
+  }
+  auto rescale = scf::IfOp::create(b, types, any, /*withElseRegion=*/true);
   Builder inner = Builder::atBlockBegin(b.getLoc(), rescale.thenBlock());
   SmallVector<Value> factors, scaled;
   for (auto [old, now, grown] : llvm::zip_equal(oldMax, max.value, max.grows)) {
@@ -111,8 +116,9 @@ void TeamEmitter::rescaleState(Builder &b, const RaisedMax &max, ArrayRef<Value>
   for (auto [value, factor] : llvm::zip_equal(sum, factors)) {
     scaled.push_back(arith::MulFOp::create(inner, value, factor));
   }
+  SmallVector<Value> accFactors = moveRows(inner, factors, layout, accLayout);
   for (auto [i, value] : llvm::enumerate(acc)) {
-    scaled.push_back(arith::MulFOp::create(inner, value, factors[compactRegister(accLayout, Axis::Row, i)]));
+    scaled.push_back(arith::MulFOp::create(inner, value, accFactors[compactRegister(accLayout, Axis::Row, i)]));
   }
   scf::YieldOp::create(inner, scaled);
   Builder same = Builder::atBlockBegin(b.getLoc(), rescale.elseBlock());
@@ -142,9 +148,10 @@ SmallVector<Value> TeamEmitter::probabilities(Builder &b, ArrayRef<Value> scores
 
 void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
   Fragment &maxima = fragments[max], &sums = fragments[sum], &totals = fragments[acc];
-  const Layout partial = totals.layout;
+  const Layout partial = totals.layout, rowsOfWarp = maxima.layout;
   for (Value &value : sums.registers) {
-    for (int64_t step : laneSteps(partial, Axis::Column)) {
+    // What of a warp's lanes is no row are columns.
+    for (int64_t step : laneSteps(rowsOfWarp, Axis::None)) {
       value = arith::AddFOp::create(b, value, shuffleXor(b, value, step));
     }
   }
@@ -154,92 +161,96 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
   if (shape.columnWarps == 1 || dividesValues) {
     return;
   }
-  // Every warp writes its state; each then sums the columns that it shall hold, in the order of the warps.
-  const int64_t ownRows = 16 * shape.rowTiles * shape.rowWarps, stride = columns + 8;
-  const int64_t warpBytes = ownRows * (stride + 2) * 4;
+  // Every warp writes its state; each then sums the columns that it shall hold, in the order of the warps. Registers
+  // come in runs of neighbours, along a row or along a column: that axis is the inner one in staging memory.
+  const bool isTransposed = shape.usesHalf();
+  const int64_t ownRows = shape.usedRows * shape.rowTiles * shape.rowWarps;
+  const int64_t rowStride = isTransposed ? 1 : columns + 8, columnStride = isTransposed ? ownRows : 1;
+  const int64_t maxAt = isTransposed ? ownRows * columns * 4 : ownRows * rowStride * 4, sumAt = maxAt + ownRows * 4,
+                warpBytes = sumAt + ownRows * 4;
   useStaging(warpBytes * shape.columnWarps);
-  auto at = [&](Builder &b, Value warpBase, Value row, int64_t perRow, int64_t displacement, Value column) {
-    Value place = addWords(b, mulWords(b, row, perRow * 4), displacement);
-    if (column) {
-      place = addWords(b, place, mulWords(b, column, 4));
-    }
+  auto elementAt = [&](Value warpBase, Value row, Value column) {
+    Value place = addWords(b, mulWords(b, row, rowStride * 4), mulWords(b, column, columnStride * 4));
     return toIndex(b, addWords(b, warpBase, place));
   };
-  const int64_t maxAt = ownRows * stride * 4, sumAt = maxAt + ownRows * 4;
+  auto numberAt = [&](Value warpBase, Value row, int64_t displacement) {
+    return toIndex(b, addWords(b, warpBase, addWords(b, mulWords(b, row, 4), displacement)));
+  };
+  const Axis inner = isTransposed ? Axis::Row : Axis::Column;
   auto one = VectorType::get({1}, b.getF32Type());
-  auto store = [&](Builder &b, Value values, Value place) {
+  auto runType = [&](ArrayRef<int64_t> run) {
+    return VectorType::get({static_cast<int64_t>(run.size())}, b.getF32Type());
+  };
+  auto store = [&](Value values, Value place) {
     auto bytes = VectorType::get({cast<VectorType>(values.getType()).getDimSize(0) * 4}, b.getI8Type());
     vector::StoreOp::create(b, vector::BitCastOp::create(b, bytes, values), staging, place, false,
                             llvm::MaybeAlign(bytes.getDimSize(0)));
   };
-  auto load = [&](Builder &b, VectorType type, Value place) {
+  auto load = [&](VectorType type, Value place) {
     auto bytes = VectorType::get({type.getDimSize(0) * 4}, b.getI8Type());
     Value raw = vector::LoadOp::create(b, bytes, staging, place, false, llvm::MaybeAlign(bytes.getDimSize(0)));
     return vector::BitCastOp::create(b, type, raw).getResult();
   };
   Value own = mulWords(b, columnWarp(b, shape), warpBytes);
-  SmallVector<bool> done(maxima.registers.size());
-  auto ofRegisters = [&](ArrayRef<int64_t> run) {
-    return llvm::map_to_vector(run, [&](int64_t reg) { return totals.registers[reg]; });
-  };
-  for (ArrayRef<int64_t> run : partial.runsAlong(Axis::Column, 4)) {
-    const int64_t i = run.front();
-    Value row = coordinate(b, partial, Axis::Row, i), column = coordinate(b, partial, Axis::Column, i);
-    auto type = VectorType::get({static_cast<int64_t>(run.size())}, b.getF32Type());
-    store(b, vector::FromElementsOp::create(b, type, ofRegisters(run)), at(b, own, row, stride, 0, column));
-    int64_t number = compactRegister(partial, Axis::Row, i);
-    if (!done[number]) {
-      done[number] = true;
-      // All lanes of a row write the same number.
-      store(b, vector::FromElementsOp::create(b, one, maxima.registers[number]), at(b, own, row, 1, maxAt, Value()));
-      store(b, vector::FromElementsOp::create(b, one, sums.registers[number]), at(b, own, row, 1, sumAt, Value()));
-    }
+  for (ArrayRef<int64_t> run : partial.runsAlong(inner, 4)) {
+    Value row = coordinate(b, partial, Axis::Row, run.front()),
+          column = coordinate(b, partial, Axis::Column, run.front());
+    auto values = llvm::map_to_vector(run, [&](int64_t reg) { return totals.registers[reg]; });
+    store(vector::FromElementsOp::create(b, runType(run), values), elementAt(own, row, column));
+  }
+  for (auto [i, number] : llvm::enumerate(maxima.registers)) {
+    // All lanes of a row write the same number.
+    Value row = coordinate(b, rowsOfWarp, Axis::Row, i);
+    store(vector::FromElementsOp::create(b, one, number), numberAt(own, row, maxAt));
+    store(vector::FromElementsOp::create(b, one, sums.registers[i]), numberAt(own, row, sumAt));
   }
   barrier(b);
 
   const MmaAtom &atom = kvc::atomOf(facts, ProductType::F16);
   const bool divides = columns / atom.n % shape.columnWarps == 0;
-  Layout whole = divides ? productLayout(atom, rows, columns) : partial;
+  Layout whole = divides ? accumulatorLayout(atom, rows, columns, /*isMerged=*/true) : partial;
   SmallVector<Value> merged(whole.inSize(Axis::Register));
-  SmallVector<SmallVector<Value>> factors(maxima.registers.size());
+  const int64_t wholeRows = compactCount(whole, Axis::Row);
+  SmallVector<SmallVector<Value>> factors(wholeRows);
   Value minusInf = floatOf(b, -std::numeric_limits<float>::infinity()), zero = floatOf(b, 0.0f);
-  SmallVector<Value> newMax(maxima.registers.size()), newSum(maxima.registers.size());
-  for (ArrayRef<int64_t> run : whole.runsAlong(Axis::Column, 4)) {
-    const int64_t i = run.front();
-    int64_t number = compactRegister(whole, Axis::Row, i);
-    Value row = coordinate(b, whole, Axis::Row, i), column = coordinate(b, whole, Axis::Column, i);
-    if (factors[number].empty()) {
-      SmallVector<Value> all;
-      for (int64_t w = 0; w < shape.columnWarps; ++w) {
-        Value m =
-            vector::ExtractOp::create(b, load(b, one, at(b, wordOf(b, w * warpBytes), row, 1, maxAt, Value())), 0);
-        all.push_back(m);
-        newMax[number] = w ? arith::MaxNumFOp::create(b, newMax[number], m).getResult() : m;
-      }
-      for (int64_t w = 0; w < shape.columnWarps; ++w) {
-        Value saw = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, all[w], minusInf);
-        Value factor = exp2(b, arith::SubFOp::create(b, all[w], newMax[number]));
-        factor = arith::SelectOp::create(b, saw, factor, zero);
-        factors[number].push_back(factor);
-        Value l =
-            vector::ExtractOp::create(b, load(b, one, at(b, wordOf(b, w * warpBytes), row, 1, sumAt, Value())), 0);
-        Value part = arith::MulFOp::create(b, l, factor);
-        newSum[number] = w ? arith::AddFOp::create(b, newSum[number], part).getResult() : part;
-      }
+  SmallVector<Value> newMax(wholeRows), newSum(wholeRows);
+  for (int64_t i = 0; i < whole.inSize(Axis::Register); ++i) {
+    const int64_t number = compactRegister(whole, Axis::Row, i);
+    if (!factors[number].empty()) {
+      continue;
+    }
+    Value row = coordinate(b, whole, Axis::Row, i);
+    SmallVector<Value> all;
+    for (int64_t w = 0; w < shape.columnWarps; ++w) {
+      Value m = vector::ExtractOp::create(b, load(one, numberAt(wordOf(b, w * warpBytes), row, maxAt)), 0);
+      all.push_back(m);
+      newMax[number] = w ? arith::MaxNumFOp::create(b, newMax[number], m).getResult() : m;
     }
     for (int64_t w = 0; w < shape.columnWarps; ++w) {
-      auto type = VectorType::get({static_cast<int64_t>(run.size())}, b.getF32Type());
-      Value loaded = load(b, type, at(b, wordOf(b, w * warpBytes), row, stride, 0, column));
+      Value saw = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, all[w], minusInf);
+      Value factor = exp2(b, arith::SubFOp::create(b, all[w], newMax[number]));
+      factor = arith::SelectOp::create(b, saw, factor, zero);
+      factors[number].push_back(factor);
+      Value l = vector::ExtractOp::create(b, load(one, numberAt(wordOf(b, w * warpBytes), row, sumAt)), 0);
+      Value part = arith::MulFOp::create(b, l, factor);
+      newSum[number] = w ? arith::AddFOp::create(b, newSum[number], part).getResult() : part;
+    }
+  }
+  for (ArrayRef<int64_t> run : whole.runsAlong(inner, 4)) {
+    Value row = coordinate(b, whole, Axis::Row, run.front()), column = coordinate(b, whole, Axis::Column, run.front());
+    for (int64_t w = 0; w < shape.columnWarps; ++w) {
+      Value loaded = load(runType(run), elementAt(wordOf(b, w * warpBytes), row, column));
       for (auto [e, reg] : llvm::enumerate(run)) {
-        Value part =
-            arith::MulFOp::create(b, vector::ExtractOp::create(b, loaded, static_cast<int64_t>(e)), factors[number][w]);
+        Value factor = factors[compactRegister(whole, Axis::Row, reg)][w];
+        Value part = arith::MulFOp::create(b, vector::ExtractOp::create(b, loaded, static_cast<int64_t>(e)), factor);
         Value &total = merged[reg];
         total = total ? arith::AddFOp::create(b, total, part).getResult() : part;
       }
     }
   }
-  maxima.registers = newMax;
-  sums.registers = newSum;
+  const Layout wholeRowLayout = whole.project(Axis::Row).withoutReplicatedRegisters();
+  maxima = {wholeRowLayout, newMax};
+  sums = {wholeRowLayout, newSum};
   totals = {whole, merged};
 }
 

@@ -103,7 +103,22 @@ TeamShape TeamEmitter::shapeOf(int64_t rows) const {
   while (rowWarps * 2 <= std::min(warps, tiles)) {
     rowWarps *= 2;
   }
-  return {rowWarps, static_cast<int64_t>(llvm::divideCeil(tiles, rowWarps)), warps / rowWarps};
+  const int64_t columnWarps = warps / rowWarps;
+  // A warp that has all slots of its rows would have to give its accumulator another layout in the end.
+  const bool isHalf = facts.loadsMatrices && rows <= 8 && columnWarps > 1 && !dividesValues;
+  return {rowWarps, static_cast<int64_t>(llvm::divideCeil(tiles, rowWarps)), columnWarps, isHalf ? 8 : 16};
+}
+
+/// The rows of `tile` that a lane's first registers hold: half of them.
+static Layout halfOf(const Layout &tile) {
+  SmallVector<Mode> modes(tile.getModes());
+  for (Mode &mode : modes) {
+    if (mode.in == Axis::Register && mode.out == Axis::Row) {
+      mode.out = Axis::None;
+      mode.outStride = 0;
+    }
+  }
+  return Layout(modes).withoutReplicatedRegisters();
 }
 
 /// A first operand of one row tile, for all rows of all warps.
@@ -113,14 +128,13 @@ static Layout rowsOfWarps(const Layout &tile, const TeamShape &shape, bool inner
       .product(Layout({{shape.columnWarps, Axis::Warp, 1, innerOverWarps ? Axis::Column : Axis::None, 1}}));
 }
 
-/// D of `atom` side by side, or `tiles` of them each with every so many columns one, and one below the other; warps
+/// Results `one` side by side, or `tiles` of them each with every so many columns one, and one below the other; warps
 /// that share rows divide the columns or hold all of them.
-static Layout resultLayout(const MmaAtom &atom, const TeamShape &shape, int64_t columns, bool dividesColumns,
+static Layout resultLayout(const Layout &one, const TeamShape &shape, int64_t columns, bool dividesColumns,
                            int64_t tiles) {
   const int64_t own = dividesColumns ? columns / shape.columnWarps : columns;
   Layout warps = dividesColumns ? Layout({{shape.columnWarps, Axis::Warp, 1, Axis::Column, 1}})
                                 : Layout({{shape.columnWarps, Axis::Warp, 1, Axis::None, 0}});
-  const Layout one = atom.d();
   SmallVector<Mode> modes;
   for (Mode mode : one.getModes()) {
     mode.outStride *= mode.out == Axis::Column ? tiles : 1;
@@ -128,20 +142,27 @@ static Layout resultLayout(const MmaAtom &atom, const TeamShape &shape, int64_t 
   }
   modes.push_back({tiles, Axis::Register, one.inSize(Axis::Register), Axis::Column, 1});
   return Layout(modes)
-      .product(Layout({{own / atom.n / tiles, Axis::Register, 1, Axis::Column, 1}}))
+      .product(Layout({{own / one.outSize(Axis::Column) / tiles, Axis::Register, 1, Axis::Column, 1}}))
       .product(Layout({{shape.rowTiles, Axis::Register, 1, Axis::Row, 1}}))
       .product(Layout({{shape.rowWarps, Axis::Warp, 1, Axis::Row, 1}}))
       .product(warps);
 }
 
 Layout TeamEmitter::productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
-  return resultLayout(atom, shapeOf(rows), columns, /*dividesColumns=*/!dividesValues, /*tiles=*/1);
+  const TeamShape shape = shapeOf(rows);
+  return resultLayout(shape.usesHalf() ? halfOf(atom.d()) : atom.d(), shape, columns,
+                      /*dividesColumns=*/!dividesValues, /*tiles=*/1);
 }
 
-Layout TeamEmitter::accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const {
+Layout TeamEmitter::accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns, bool isMerged) const {
   const TeamShape shape = shapeOf(rows);
   const int64_t own = dividesValues ? columns / shape.columnWarps : columns;
-  return resultLayout(atom, shape, columns, /*dividesColumns=*/dividesValues, valueTiles(atom, own));
+  return resultLayout(shape.usesHalf() ? halfOf(atom.d()).transposed() : atom.d(), shape, columns,
+                      /*dividesColumns=*/dividesValues || isMerged, isMerged ? 1 : valueTiles(atom, own));
+}
+
+Layout TeamEmitter::rowLayout(const MmaAtom &atom, int64_t rows) const {
+  return productLayout(atom, rows, atom.n * shapeOf(rows).columnWarps).project(Axis::Row).withoutReplicatedRegisters();
 }
 
 int64_t TeamEmitter::valueTiles(const MmaAtom &atom, int64_t channels) const {
@@ -178,11 +199,19 @@ Value TeamEmitter::columnWarp(Builder &b, const TeamShape &shape) {
                                 wordOf(b, shape.columnWarps));
 }
 
+static Layout firstOperandLayout(const Layout &one, const TeamShape &shape, int64_t inner, bool innerOverWarps) {
+  const int64_t own = innerOverWarps ? inner / shape.columnWarps : inner;
+  return rowsOfWarps(one.product(Layout({{own / one.outSize(Axis::Column), Axis::Register, 1, Axis::Column, 1}})),
+                     shape, innerOverWarps);
+}
+
 Layout TeamEmitter::operandLayout(const MmaAtom &atom, int64_t rows, int64_t inner, bool innerOverWarps) const {
-  TeamShape shape = shapeOf(rows);
-  int64_t own = innerOverWarps ? inner / shape.columnWarps : inner;
-  return rowsOfWarps(atom.a().product(Layout({{own / atom.k, Axis::Register, 1, Axis::Column, 1}})), shape,
-                     innerOverWarps);
+  return firstOperandLayout(atom.a(), shapeOf(rows), inner, innerOverWarps);
+}
+
+Layout TeamEmitter::probabilityLayout(const MmaAtom &atom, int64_t rows, int64_t slots) const {
+  const TeamShape shape = shapeOf(rows);
+  return firstOperandLayout(shape.usesHalf() ? atom.b().transposed() : atom.a(), shape, slots, !dividesValues);
 }
 
 Value TeamEmitter::coordinate(Builder &b, const Layout &layout, Axis axis, int64_t reg) {
@@ -247,6 +276,21 @@ Value TeamEmitter::shuffleFrom(Builder &b, Value value, Value source) {
   return gpu::ShuffleOp::create(b, value, source, wordOf(b, facts.lanes), gpu::ShuffleMode::IDX).getShuffleResult();
 }
 
+SmallVector<Value> TeamEmitter::moveRows(Builder &b, ArrayRef<Value> numbers, const Layout &from, const Layout &to) {
+  Layout source = from.project(Axis::Row).withoutReplicatedRegisters(),
+         target = to.project(Axis::Row).withoutReplicatedRegisters();
+  if (source == target) {
+    return SmallVector<Value>(numbers);
+  }
+  std::optional<Layout> places = target.compose(source.inverse());
+  assert(places && "rows of a team divide alike");
+  SmallVector<Value> moved;
+  for (int64_t i = 0; i < target.inSize(Axis::Register); ++i) {
+    moved.push_back(shuffleFrom(b, numbers[(*places)(i, 0, 0)[Axis::Register]], coordinate(b, *places, Axis::Lane, i)));
+  }
+  return moved;
+}
+
 //===----------------------------------------------------------------------===//
 // Control flow
 //===----------------------------------------------------------------------===//
@@ -281,6 +325,10 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
     auto tileType = cast<VectorType>(tile.getType());
     if (tilesInStaging.contains(tile)) {
       stageQueries(b, tile, type);
+      continue;
+    }
+    if (shapeOf(tileType.getDimSize(0)).usesHalf()) {
+      spreadQueries(b, tile, type);
       continue;
     }
     packOperand(b, tile, type,

@@ -44,6 +44,11 @@ struct Fragment {
 /// instructions below each other, the others along the columns.
 struct TeamShape {
   int64_t rowWarps, rowTiles, columnWarps;
+  /// Rows of an instruction that are used, 16 or 8. Where operands come by matrix loads half of a product's rows are in
+  /// the layout of a second operand: so of eight rows the probabilities multiply values from the other side, as the
+  /// columns of an instruction whose rows are channels, and the accumulator is held transposed.
+  int64_t usedRows;
+  bool usesHalf() const { return usedRows < 16; }
 };
 
 /// The matrix instruction of a machine for products of that type.
@@ -158,11 +163,14 @@ public:
 
   //===-- Team.cpp --------------------------------------------------------===//
   TeamShape shapeOf(int64_t rows) const;
-  /// Layout of products of rows x columns, of their first operand, and of a softmax state's accumulator, which is
-  /// partial over the warps along the columns.
+  /// Layout of products of rows x columns, of their first operand, of the probabilities made of them, and of a softmax
+  /// state: the numbers of its rows and its accumulator, which is partial over the warps along the columns until they
+  /// merge theirs.
   Layout productLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const;
   Layout operandLayout(const MmaAtom &atom, int64_t rows, int64_t inner, bool innerOverWarps) const;
-  Layout accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns) const;
+  Layout probabilityLayout(const MmaAtom &atom, int64_t rows, int64_t slots) const;
+  Layout rowLayout(const MmaAtom &atom, int64_t rows) const;
+  Layout accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns, bool isMerged = false) const;
   /// The first operand of scores: as operandLayout, but the channels of `keySteps` steps are counted so that a lane's
   /// are neighbours.
   Layout queryLayout(const MmaAtom &atom, int64_t rows, int64_t channels) const;
@@ -179,6 +187,9 @@ public:
   static llvm::SmallVector<int64_t> laneSteps(const Layout &layout, Axis axis);
   mlir::Value shuffleXor(Builder &b, mlir::Value value, int64_t offset);
   mlir::Value shuffleFrom(Builder &b, mlir::Value value, mlir::Value source);
+  /// Numbers of rows that are held as `from` holds rows, as `to` does.
+  llvm::SmallVector<mlir::Value> moveRows(Builder &b, llvm::ArrayRef<mlir::Value> numbers, const Layout &from,
+                                          const Layout &to);
 
   /// Which of several warps with the same rows this one is (i32).
   mlir::Value columnWarp(Builder &b, const TeamShape &shape);
@@ -265,6 +276,8 @@ public:
                                                                   const Layout &layout);
   /// The same for queries that stay in staging memory.
   void stageQueries(Builder &b, mlir::Value tile, ProductType type);
+  /// Queries that go through staging memory, so that every row is loaded once, to the words of all warps.
+  void spreadQueries(Builder &b, mlir::Value tile, ProductType type);
   /// How queries of `rows` rows lie there.
   StagedOperand describeQueries(int64_t rows, int64_t channels, ProductType type) const;
 
@@ -280,10 +293,10 @@ public:
   };
   RaisedMax raiseMax(Builder &b, llvm::ArrayRef<mlir::Value> scores, llvm::ArrayRef<mlir::Value> oldMax,
                      const Layout &layout);
-  /// What was summed so far follows the maximum.
+  /// What was summed so far follows the maximum of the rows of `layout`.
   void rescaleState(Builder &b, const RaisedMax &max, llvm::ArrayRef<mlir::Value> oldMax,
                     llvm::SmallVectorImpl<mlir::Value> &sum, llvm::SmallVectorImpl<mlir::Value> &acc,
-                    const Layout &accLayout);
+                    const Layout &layout, const Layout &accLayout);
   /// Probabilities of a tile, and in `added` their sums by rows.
   llvm::SmallVector<mlir::Value> probabilities(Builder &b, llvm::ArrayRef<mlir::Value> scores, const RaisedMax &max,
                                                const Layout &layout, llvm::MutableArrayRef<mlir::Value> added);

@@ -204,7 +204,7 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
   tile::SoftmaxStepOp step = bodyAt(b, loop.getLowerBound(), sums);
   SmallVector<Value> scores = emitter.maskedScores(b, step, layout), added(state.sum.size());
   TeamEmitter::RaisedMax raised = emitter.raiseMax(b, scores, state.max, layout);
-  emitter.rescaleState(b, raised, state.max, state.sum, state.acc, accLayout);
+  emitter.rescaleState(b, raised, state.max, state.sum, state.acc, layout, accLayout);
   SmallVector<Value> probs = emitter.probabilities(b, scores, raised, layout, added);
   addUp(b, state.sum, added);
   state.max = raised.value;
@@ -257,7 +257,7 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
     probs.assign(waited.begin() + totals, waited.begin() + totals + probs.size());
     packed = packProbabilities(inner, step, probs);
     release(inner, before, /*isKey=*/false);
-    emitter.rescaleState(inner, raised, state.max, state.sum, state.acc, accLayout);
+    emitter.rescaleState(inner, raised, state.max, state.sum, state.acc, layout, accLayout);
     addUp(inner, state.sum, added);
     SmallVector<Value> results;
     for (ArrayRef<Value> part : {ArrayRef<Value>(raised.value), ArrayRef<Value>(state.sum), ArrayRef<Value>(state.acc),

@@ -189,7 +189,9 @@ int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target
     const int64_t bytes = 2 * slots * (keys + values) * 2 + rowsPerWarp * keys * 6;
     return bytes <= target->team->stagingBytes ? 2 * slots : slots;
   }
-  return slots;
+  // Two stages of the one tile, or a stage and queries of prefill that take no less, have room for one of the other.
+  const bool hasRoom = schedule.getStages() >= 2 || shape.cache.getKDim() >= shape.cache.getVDim();
+  return target->team->loadsMatrices && areCopied(shape.cache) && hasRoom ? 2 * slots : slots;
 }
 
 int64_t kvc::chooseLinearTiles(int64_t columns, const TeamFacts &facts) {

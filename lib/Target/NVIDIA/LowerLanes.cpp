@@ -96,6 +96,16 @@ public:
           return replace(arith::IndexCastOp::create(b, b.getIndexType(), id).getResult());
         })
         .Case([&](gpu::ShuffleOp op) { return lowerShuffle(op); })
+        .Case([&](gpu::SubgroupReduceOp op) {
+          if (op.getOp() != gpu::AllReduceOperation::OR || !op.getType().isInteger(1) || op.getClusterSize()) {
+            return LogicalResult(op.emitOpError()
+                                 << "other than whether a condition holds in any lane of a warp has no "
+                                    "NVIDIA lowering yet");
+          }
+          Value all = arith::ConstantOp::create(b, b.getI32IntegerAttr(-1));
+          return replace(
+              NVVM::VoteSyncOp::create(b, b.getI1Type(), all, op.getValue(), NVVM::VoteSyncKind::any).getResult());
+        })
         .Case([&](arith::OrIOp op) { return lowerMaskedOr(op); })
         .Default([](Operation *op) { return lowerLaneMath(op, laneMath); });
   }

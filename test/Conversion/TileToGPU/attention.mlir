@@ -6,24 +6,30 @@
 // CHECK-LABEL: func.func private @attention(
 // CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 32, slots = 64, split = 1024, warps = 4, stages = 2>
 // CHECK-SAME: tile.staging = 32768 : i64, tile.team = 128 : i64
-// Decode: 16 rows, every warp 16 of the 64 slots.
+// Decode: 8 rows, every warp 32 of 128 slots. Queries go through staging memory once.
+// CHECK: gpu.barrier
+// CHECK-COUNT-4: tile.load_matrices
 // CHECK: gpu.barrier
 // CHECK: tile.copy_async
 // CHECK: tile.commit_async
 // CHECK: scf.for
-// Later groups are on their way while these keys are used: values of this tile, keys of the next one.
-// CHECK: tile.wait_async 2
+// Values of the tile are on their way while its keys are used, and keys of the next tile while its values are.
+// CHECK: tile.wait_async 0
 // CHECK-NEXT: gpu.barrier
 // CHECK: tile.copy_async
 // CHECK: tile.load_matrices
-// CHECK-COUNT-8: tile.lane_mma "m16n8k16.f16"
+// CHECK-COUNT-16: tile.lane_mma "m16n8k16.f16"
 // Whole tiles carry no masks; the maximum is that of the four lanes of a row.
 // CHECK: scf.if
 // CHECK: arith.select
-// CHECK-COUNT-4: gpu.shuffle xor
+// CHECK-COUNT-2: gpu.shuffle xor
+// All lanes of a warp rescale or none: factors go to the lanes that hold the rows of the accumulator.
+// CHECK: gpu.subgroup_reduce or
+// CHECK: scf.if
+// CHECK-COUNT-2: gpu.shuffle idx
 // CHECK: math.exp2
 // CHECK: arith.truncf %{{.*}} : vector<2xf32> to vector<2xf16>
-// CHECK: tile.wait_async 2
+// CHECK: tile.wait_async 0
 // CHECK-NEXT: gpu.barrier
 // CHECK: tile.load_matrices {{.*}} transposed
 // CHECK-COUNT-8: tile.lane_mma "m16n8k16.f16"
@@ -45,14 +51,14 @@ func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor
 
 !wide = !kvcache.cache<heads = 2, dim = 128, page = 16, k = f16, v = f16>
 
-// With 128 channels a prefill tile has one stage, and its queries stay in front of it; decode has two in the same room.
+// With 128 channels a prefill tile has one stage, and its queries stay in front of it; decode has a tile of twice the slots.
 // CHECK-LABEL: func.func private @attention_0(
 // CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 32, slots = 64, split = 1024, warps = 4>
 // CHECK-SAME: tile.staging = 65536 : i64
 // Decode.
 // CHECK: scf.for
-// CHECK: tile.wait_async 2
-// CHECK: tile.wait_async 2
+// CHECK: gpu.subgroup_reduce
+// CHECK: tile.wait_async 0
 // CHECK: tile.wait_async 0
 // Prefill: keys of the first tile, then its values; keys of the next one when all are past its keys.
 // CHECK: tile.commit_async
