@@ -86,6 +86,8 @@ static constexpr Tolerance tolerances[] = {
     {"rotated scores", "int2", sums + codes(2)},
     // One vote more or less where a probability is all but an equal share: of up to 16 votes one, of more of them more.
     {"count", "f32", {1, 2e-1}, /*isCount=*/true},
+    // Scores of bf16 products move by 1 part of 100: a key of 14 in 14 rows lies as near to an equal share.
+    {"count", "bf16", {1, 3e-1}, /*isCount=*/true},
 };
 
 llvm::ArrayRef<Tolerance> differential::getTolerances() { return tolerances; }
@@ -108,7 +110,8 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
   if (target && target->team) {
     // Matrix units have products of 16-bit numbers; codes are decoded to the type of their scales.
     pairs |= config[AxisK].ends_with("/bf16") || config[AxisV].ends_with("/bf16");
-    splits = !pairs && k == "f32" && v == "f32";
+    // Pages and tail have products of their own; the coarser ones decide.
+    splits = !pairs && k == "f32" && v == "f32" && (!meaning.tail || meaning.tailType == "f32");
     halves = !pairs && !splits;
   }
   k = meaning.tail ? coarser(k, meaning.tailType) : k;
@@ -136,6 +139,7 @@ const Tolerance &differential::toleranceOf(const Config &config, ResultKind kind
     break;
   case ResultKind::Count:
     result = "count";
+    storage = pairs ? "bf16" : "f32";
     break;
   default:
     result = rotated ? "rotated" : "attention";

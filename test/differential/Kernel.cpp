@@ -44,7 +44,7 @@ FailureOr<std::vector<uint8_t>> Compiler::pack(ModuleOp lowered, const Target &t
 
 bool differential::isMissingLowering(StringRef message) { return message.contains("has no lowering"); }
 
-bool differential::isTooLarge(StringRef message) { return message.contains("bytes of staging memory, but got"); }
+bool differential::isTooLarge(StringRef message) { return message.contains("bytes of staging memory"); }
 
 std::string differential::refusalOf(Compiler &compiler, const Module &module, const Target *target) {
   // Not visible in types: the oracle finds it when it runs.

@@ -84,9 +84,9 @@ LogicalResult TeamEmitter::run() {
     op->erase();
   }
   if (stagingBytes > facts.stagingBytes) {
-    return context.kernel.emitOpError() << "expects at most " << facts.stagingBytes << " bytes of staging memory on "
-                                        << context.getTarget().name << ", but its schedule needs " << stagingBytes
-                                        << ": choose fewer slots or stages in tile.schedule";
+    return context.kernel.emitOpError() << "expects a schedule of at most " << facts.stagingBytes
+                                        << " bytes of staging memory on " << context.getTarget().name << ", but got "
+                                        << stagingBytes << ": choose fewer slots or stages in tile.schedule";
   }
   OpBuilder b(context.kernel.getContext());
   context.kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(teamWarps * facts.lanes));
