@@ -73,7 +73,7 @@ SUITES = [
     Suite("integration", "lit",    "test/Integration",       5,   90),
     Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 9,   20, "dev", ["kvc-asan-tests"], ASAN),
-    Suite("tsan",        "ctest",  "^tsan$",                 4,   15, "tsan", ["kvc-tsan-tests"], TSAN),
+    Suite("tsan",        "ctest",  "^tsan$",                 6,   15, "tsan", ["kvc-tsan-tests"], TSAN),
     Suite("gpu-resources", "script", "utils/gpu-resources",  2,   5),
     Suite("gpu-counts",  "script", ".venv/bin/python utils/gpu_counts.py --filter sm_80", 3, 10),
     Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5, needs="nvcc"),
