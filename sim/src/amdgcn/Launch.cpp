@@ -4,8 +4,6 @@
 #include "amdgcn/Exec.h"
 
 #include <algorithm>
-#include <mutex>
-#include <thread>
 
 using namespace kvc::sim;
 using namespace kvc::sim::amdgcn;
@@ -28,7 +26,7 @@ enum Property : uint16_t {
 class Runner {
 public:
   Runner(const Program &program, const LaunchConfig &config, GlobalMemory &memory, const LaunchOptions &options)
-      : program(program), config(config), options(options), memory(memory) {
+      : program(program), config(config), options(options), memory(memory), queue(config.grid.count()) {
     launch.program = &program;
     launch.config = &config;
     launch.options = &options;
@@ -42,68 +40,30 @@ public:
 
   LaunchResult run() {
     makeArguments();
-    unsigned threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-    threads = unsigned(std::min<uint64_t>(threads, config.grid.count()));
-    std::vector<Worker> workers(program.ordered ? 1 : std::max(1u, threads));
+    std::vector<Worker> workers =
+        makeWorkers<Worker>(options, program.ordered ? 1 : config.grid.count(), program.code.size());
     for (Worker &worker : workers) {
       worker.launch = &launch;
-      worker.counters.resize(program.code.size());
     }
-    if (workers.size() == 1) {
-      runSome(workers[0]);
-    } else {
-      std::vector<std::thread> running;
-      for (Worker &worker : workers) {
-        running.emplace_back([this, &worker] { runSome(worker); });
-      }
-      for (std::thread &thread : running) {
-        thread.join();
-      }
-    }
-    if (failed) {
-      throw *failed;
-    }
-    LaunchResult result;
-    result.counters.resize(program.code.size());
-    std::set<std::string> warnings;
-    for (const Worker &worker : workers) {
-      for (size_t i = 0; i < result.counters.size(); ++i) {
-        result.counters[i].add(worker.counters[i]);
-      }
-      warnings.insert(worker.warnings.begin(), worker.warnings.end());
-    }
-    result.warnings.assign(warnings.begin(), warnings.end());
-    return result;
+    runOnThreads(workers, [this](Worker &worker) { runSome(worker); });
+    queue.throwFault();
+    return resultOf(workers);
   }
 
 private:
   uint64_t idOf(uint64_t n) const { return options.reverseOrder ? config.grid.count() - 1 - n : n; }
 
-  /// The error of the work-group that comes first, whatever thread met its error first.
-  void note(uint64_t n, const Fault &fault) {
-    std::lock_guard lock(mutex);
-    if (!failed || n < failedAt) {
-      failed = std::make_unique<Fault>(fault);
-      failedAt = n;
-    }
-    limit = std::min(limit.load(), n);
-  }
-
   void runSome(Worker &worker) {
     Workgroup group;
-    while (true) {
-      const uint64_t n = nextGroup.fetch_add(1);
-      if (n >= config.grid.count() || n > limit.load()) {
-        return;
-      }
+    while (std::optional<uint64_t> n = queue.take()) {
       try {
-        start(group, worker, idOf(n));
+        start(group, worker, idOf(*n));
         runGroup(group, worker);
       } catch (const Fault &fault) {
-        note(n, fault);
+        queue.note(*n, fault);
         return;
       } catch (const std::exception &other) {
-        note(n, Fault(FaultKind::Other, other.what()));
+        queue.note(*n, Fault(FaultKind::Other, other.what()));
         return;
       }
     }
@@ -425,11 +385,7 @@ private:
   const LaunchOptions &options;
   GlobalMemory &memory;
   Launch launch;
-  std::atomic<uint64_t> nextGroup{0};
-  std::atomic<uint64_t> limit{~uint64_t(0)};
-  std::mutex mutex;
-  std::unique_ptr<Fault> failed;
-  uint64_t failedAt = 0;
+  ItemQueue queue;
 };
 
 uint32_t liveWaves(const Workgroup &group) {

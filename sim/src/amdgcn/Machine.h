@@ -14,12 +14,11 @@
 #include "common/GlobalMemory.h"
 #include "common/Launch.h"
 #include "common/SharedMemory.h"
+#include "common/Workers.h"
 
 #include <atomic>
 #include <bit>
 #include <map>
-#include <random>
-#include <set>
 
 namespace kvc::sim::amdgcn {
 
@@ -106,13 +105,8 @@ struct Workgroup {
 };
 
 /// What a thread that runs work-groups keeps for itself.
-struct Worker {
+struct Worker : LaunchWorker {
   const Launch *launch = nullptr;
-  std::vector<InstCounters> counters;
-  std::set<std::string> warnings;
-  const Allocation *lastAllocation[2] = {nullptr, nullptr};
-  std::mt19937_64 random;
-  uint64_t executed = 0;
 };
 
 struct Launch {

@@ -2,12 +2,8 @@
 #include "ptx/Barrier.h"
 #include "ptx/Machine.h"
 
-#include "common/Fault.h"
-
 #include <algorithm>
 #include <bit>
-#include <mutex>
-#include <thread>
 
 using namespace kvc::sim;
 using namespace kvc::sim::ptx;
@@ -25,77 +21,37 @@ Dim3 divide(Dim3 a, Dim3 b) { return {a.x / b.x, a.y / b.y, a.z / b.z}; }
 class Runner {
 public:
   Runner(const Program &program, const LaunchConfig &config, GlobalMemory &memory, const LaunchOptions &options)
-      : program(program), config(config), options(options) {
+      : program(program), config(config), options(options), clusters(divide(config.grid, config.cluster)),
+        queue(clusters.count()) {
     launch.program = &program;
     launch.config = &config;
     launch.options = &options;
     launch.memory = &memory;
-    clusters = divide(config.grid, config.cluster);
   }
 
   LaunchResult run() {
-    unsigned threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-    threads = unsigned(std::min<uint64_t>(threads, clusters.count()));
-    std::vector<Worker> workers(program.ordered ? 1 : std::max(1u, threads));
+    std::vector<Worker> workers =
+        makeWorkers<Worker>(options, program.ordered ? 1 : clusters.count(), program.code.size());
     for (Worker &worker : workers) {
       worker.launch = &launch;
-      worker.counters.resize(program.code.size());
     }
-    if (program.ordered) {
-      runOrdered(workers[0]);
-    } else if (workers.size() == 1) {
-      runSome(workers[0]);
-    } else {
-      std::vector<std::thread> running;
-      for (Worker &worker : workers) {
-        running.emplace_back([this, &worker] { runSome(worker); });
-      }
-      for (std::thread &thread : running) {
-        thread.join();
-      }
-    }
-    if (failed) {
-      throw *failed;
-    }
-    LaunchResult result;
-    result.counters.resize(program.code.size());
-    std::set<std::string> warnings;
-    for (const Worker &worker : workers) {
-      for (size_t i = 0; i < result.counters.size(); ++i) {
-        result.counters[i].add(worker.counters[i]);
-      }
-      warnings.insert(worker.warnings.begin(), worker.warnings.end());
-    }
-    result.warnings.assign(warnings.begin(), warnings.end());
-    return result;
+    runOnThreads(workers, [this](Worker &worker) { program.ordered ? runOrdered(worker) : runSome(worker); });
+    queue.throwFault();
+    return resultOf(workers);
   }
 
 private:
   uint64_t idOf(uint64_t n) const { return options.reverseOrder ? clusters.count() - 1 - n : n; }
 
-  /// The error of the cluster that comes first, whatever thread met its error first.
-  void note(uint64_t n, const Fault &fault) {
-    std::lock_guard lock(mutex);
-    if (!failed || n < failedAt) {
-      failed = std::make_unique<Fault>(fault);
-      failedAt = n;
-    }
-    limit = std::min(limit.load(), n);
-  }
-
   void runSome(Worker &worker) {
     std::unique_ptr<Cluster> cluster;
-    while (true) {
-      const uint64_t n = nextCluster.fetch_add(1);
-      if (n >= clusters.count() || n > limit.load()) {
-        return;
-      }
+    while (std::optional<uint64_t> n = queue.take()) {
       try {
-        start(cluster, worker, n);
+        start(cluster, worker, *n);
         while (!runCluster(*cluster, worker, ~uint64_t(0))) {
         }
       } catch (const Fault &fault) {
-        note(n, fault);
+        queue.note(*n, fault);
         return;
       }
     }
@@ -127,7 +83,7 @@ private:
         }
       }
     } catch (const Fault &fault) {
-      note(0, fault);
+      queue.note(0, fault);
     }
   }
 
@@ -369,11 +325,7 @@ private:
   const LaunchOptions &options;
   Launch launch;
   Dim3 clusters;
-  std::atomic<uint64_t> nextCluster{0};
-  std::atomic<uint64_t> limit{~uint64_t(0)};
-  std::mutex mutex;
-  std::unique_ptr<Fault> failed;
-  uint64_t failedAt = 0;
+  ItemQueue queue;
 };
 
 } // namespace

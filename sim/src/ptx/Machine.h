@@ -11,14 +11,13 @@
 #include "common/GlobalMemory.h"
 #include "common/Launch.h"
 #include "common/SharedMemory.h"
+#include "common/Workers.h"
 #include "ptx/Program.h"
 
 #include <array>
 #include <atomic>
 #include <deque>
 #include <map>
-#include <random>
-#include <set>
 
 namespace kvc::sim::ptx {
 
@@ -195,13 +194,8 @@ struct Cluster {
 };
 
 /// What a thread that runs clusters keeps for itself.
-struct Worker {
+struct Worker : LaunchWorker {
   const Launch *launch = nullptr;
-  std::vector<InstCounters> counters;
-  std::set<std::string> warnings;
-  const Allocation *lastAllocation[2] = {nullptr, nullptr};
-  std::mt19937_64 random;
-  uint64_t executed = 0;
 };
 
 struct Launch {
