@@ -39,8 +39,6 @@ struct TeamFacts {
   llvm::StringLiteral mmaAtom = "m16n8k16";
   /// Whether `tile.load_matrices` brings operands from staging memory to lanes; else each lane loads its elements.
   bool loadsMatrices = true;
-  /// Whether linear layers run on the matrix units of teams; else they are loops over vectors of one warp.
-  bool linearTeams = true;
 };
 
 /// A target of the compiler.

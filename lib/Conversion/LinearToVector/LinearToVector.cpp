@@ -61,7 +61,7 @@ struct ConvertLinearToVectorPass : kvc::impl::ConvertLinearToVectorPassBase<Conv
         ops.push_back(op);
       }
     });
-    if (ops.empty() || (target.team && target.team->linearTeams && isLeftToTeams(kernel))) {
+    if (ops.empty() || (target.team && isLeftToTeams(kernel))) {
       return success();
     }
     for (Operation *op : ops) {

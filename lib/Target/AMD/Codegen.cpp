@@ -4,13 +4,10 @@
 #include "kvc/Target/AMD/Passes.h"
 #include "kvc/Target/LLVM/CodeGeneration.h"
 #include "mlir/IR/BuiltinAttributes.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVM/ROCDL/Utils.h"
 #include "mlir/Target/LLVMIR/Dialect/ROCDL/ROCDLToLLVMIRTranslation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -25,32 +22,9 @@ void amd::prepareContext(MLIRContext *context) {
 }
 
 FailureOr<std::string> amd::generate(ModuleOp module, const Target &target, CodeForm form) {
-  PassManager pm(module.getContext());
-  buildAMDPipeline(pm);
-  if (failed(pm.run(module))) {
-    return failure();
-  }
-  llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
-  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module.getLoc(), target, options, std::nullopt);
-  if (!machine) {
-    return failure();
-  }
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translateKernels(module, *machine, context);
-  if (!code) {
-    return failure();
-  }
-  code->addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", codeObjectVersion);
-  optimise(*code, *machine, {});
-  if (form == CodeForm::LLVM) {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    code->print(os, nullptr);
-    return text;
-  }
-  return emitFile(module.getLoc(), *code, *machine,
-                  form == CodeForm::Assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
+  return generateTeamCode(module, target, form, buildAMDPipeline, [](llvm::Module &code) {
+    code.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", codeObjectVersion);
+  });
 }
 
 FailureOr<std::string> amd::linkCodeObject(Location location, const std::string &object) {

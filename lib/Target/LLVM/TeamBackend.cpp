@@ -3,8 +3,12 @@
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
 #include "kvc/Target/CodeCache.h"
+#include "kvc/Target/LLVM/CodeGeneration.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -121,4 +125,35 @@ FailureOr<std::string> TeamBackend::emit(ModuleOp module, const Target &target, 
     return failure();
   }
   return std::string(binary->bytes.begin(), binary->bytes.end());
+}
+
+FailureOr<std::string> kvc::generateTeamCode(ModuleOp module, const Target &target, CodeForm form,
+                                             llvm::function_ref<void(OpPassManager &)> pipeline,
+                                             llvm::function_ref<void(llvm::Module &)> complete) {
+  PassManager pm(module.getContext());
+  pipeline(pm);
+  if (failed(pm.run(module))) {
+    return failure();
+  }
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module.getLoc(), target, options, std::nullopt);
+  if (!machine) {
+    return failure();
+  }
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = translateKernels(module, *machine, context);
+  if (!code) {
+    return failure();
+  }
+  complete(*code);
+  optimise(*code, *machine, {});
+  if (form == CodeForm::LLVM) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    code->print(os, nullptr);
+    return text;
+  }
+  return emitFile(module.getLoc(), *code, *machine,
+                  form == CodeForm::Assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
 }

@@ -3,12 +3,8 @@
 
 #include "kvc/Target/LLVM/CodeGeneration.h"
 #include "kvc/Target/NVIDIA/Passes.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
-#include "llvm/IR/Module.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Target/TargetMachine.h"
 
 #include <mutex>
 
@@ -29,28 +25,6 @@ void nvidia::prepareContext(MLIRContext *context) {
 }
 
 FailureOr<std::string> nvidia::generateText(ModuleOp module, const Target &target, CodeForm form) {
-  PassManager pm(module.getContext());
-  buildNVIDIAPipeline(pm);
-  if (failed(pm.run(module))) {
-    return failure();
-  }
-  llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
-  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module.getLoc(), target, options, std::nullopt);
-  if (!machine) {
-    return failure();
-  }
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translateKernels(module, *machine, context);
-  if (!code) {
-    return failure();
-  }
-  optimise(*code, *machine, {});
-  if (form != CodeForm::LLVM) {
-    return emitFile(module.getLoc(), *code, *machine, llvm::CodeGenFileType::AssemblyFile);
-  }
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  code->print(os, nullptr);
-  return text;
+  return generateTeamCode(module, target, form == CodeForm::LLVM ? form : CodeForm::Assembly, buildNVIDIAPipeline,
+                          [](llvm::Module &) {});
 }

@@ -8,7 +8,12 @@
 #define KVC_TARGET_LLVM_TEAMBACKEND_H
 
 #include "kvc/Target/Backend.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringMap.h"
+
+namespace llvm {
+class Module;
+} // namespace llvm
 
 namespace kvc {
 
@@ -50,6 +55,12 @@ private:
   llvm::FailureOr<TeamBinary> buildCached(mlir::ModuleOp module, const Target &target,
                                           const BackendOptions &options) const;
 };
+
+/// LLVM IR, assembly or object of the kernels of `module`, which is lowered in place by `pipeline`. `complete` gets the
+/// LLVM module before it is optimised. Failure comes with a diagnostic.
+llvm::FailureOr<std::string> generateTeamCode(mlir::ModuleOp module, const Target &target, CodeForm form,
+                                              llvm::function_ref<void(mlir::OpPassManager &)> pipeline,
+                                              llvm::function_ref<void(llvm::Module &)> complete);
 
 } // namespace kvc
 
