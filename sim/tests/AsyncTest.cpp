@@ -216,8 +216,9 @@ TEST(BulkTest, StoresNeedAProxyFenceAndLeaveTheSourceAloneAfterTheWait) {
 
 // wgmma ---------------------------------------------------------------------------------------------------------------
 
-/// 64 x 8 products of ones (A, or registers of A) and ones, k = 16, by a warpgroup; `before` stands before the product.
-std::string productOf(const std::string &before, bool registersA) {
+/// Ones plus 64 x 8 products of ones (A, or registers of A) and ones, k = 16, by a warpgroup; `before` stands before
+/// the product, `signs` are what A and B are multiplied with.
+std::string productOf(const std::string &before, bool registersA, const std::string &signs = "1, 1") {
   return ".shared .align 128 .b8 s[4096];\nmov.u32 %w1, s;\nshl.b32 %w2, %tid, 4;\nadd.u32 %w1, %w1, %w2;\n"
          "mov.b32 %w3, 0x3c003c00;\nst.shared.v4.b32 [%w1], {%w3, %w3, %w3, %w3};\nst.shared.v4.b32 [%w1+2048], {%w3, "
          "%w3, "
@@ -228,7 +229,7 @@ std::string productOf(const std::string &before, bool registersA) {
          "%f1, "
          "%f0;\nmov.f32 %f2, %f0;\nmov.f32 %f3, %f0;\n" +
          before + "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, " +
-         (registersA ? "{%w3, %w3, %w3, %w3}, %x1, 1, 1, 1, 0;\n" : "%x1, %x1, 1, 1, 1, 0, 0;\n") +
+         (registersA ? "{%w3, %w3, %w3, %w3}, %x1, 1, " + signs + ", 0;\n" : "%x1, %x1, 1, " + signs + ", 0, 0;\n") +
          "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nmov.b32 %w0, %f3;\n" + storeW0;
 }
 
@@ -244,6 +245,21 @@ TEST(WarpgroupTest, ProductsNeedAFenceAfterOtherUsesOfTheirRegisters) {
     EXPECT_EQ(faultOfBody(productOf(use + fence, registersA), group), "none");
     EXPECT_THAT(faultOfBody(productOf(fence + useA, registersA), group),
                 HasSubstr(registersA ? "a register of A" : "none"));
+  }
+}
+
+TEST(WarpgroupTest, OperandsAreNegated) {
+  RunOptions group;
+  group.block = {128, 1, 1};
+  const std::pair<const char *, uint32_t> signs[] = {
+      {"1, 1", 0x41880000}, {"-1, 1", 0xc1700000}, {"1, -1", 0xc1700000}, {"-1, -1", 0x41880000}};
+  for (bool registersA : {false, true}) {
+    for (auto [scales, expected] : signs) {
+      EXPECT_EQ(
+          run(productOf("wgmma.fence.sync.aligned;\n", registersA, scales), std::vector<uint32_t>(1024), group)[77],
+          expected)
+          << scales;
+    }
   }
 }
 

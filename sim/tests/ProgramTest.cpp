@@ -341,4 +341,11 @@ TEST(ProgramTest, DamagedTextGivesErrors) {
   }
 }
 
+TEST(ProgramTest, ConstantsAreNotWritten) {
+  const char table[] = ".const .align 4 .b32 table[4] = {1, 2, 3, 4};\n";
+  const std::string address = "mov.u64 %x1, table;\ncvta.const.u64 %x1, %x1;\n";
+  EXPECT_EQ(run(address + "ld.u32 %w0, [%x1+8];\n" + storeW0, 32, {}, table)[5], 3u);
+  EXPECT_NE(faultOfBody(address + "st.u32 [%x1+8], %lane;\n", {}, table), "none");
+}
+
 } // namespace

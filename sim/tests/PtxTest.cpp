@@ -129,6 +129,8 @@ const Vector floats[] = {
     {"add.f32 %d, %a, %b", "b32 b32 b32", {nan32, one}, canonical},
     {"add.ftz.f32 %d, %a, %b", "b32 b32 b32", {tiny, 0}, 0},
     {"add.f32 %d, %a, %b", "b32 b32 b32", {tiny, tiny}, 2},
+    {"mul.ftz.f32 %d, %a, %b", "b32 b32 b32", {tiny, 0x7f000000}, 0},
+    {"mul.f32 %d, %a, %b", "b32 b32 b32", {tiny, 0x7f000000}, 0x34800000},
     {"sub.ftz.f32 %d, %a, %b", "b32 b32 b32", {0x00800001, 0x00800000}, 0},
     {"add.sat.f32 %d, %a, %b", "b32 b32 b32", {one, one}, one},
     {"add.sat.f32 %d, %a, %b", "b32 b32 b32", {nan32, one}, 0},
