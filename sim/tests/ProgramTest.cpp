@@ -346,6 +346,14 @@ TEST(ProgramTest, ConstantsAreNotWritten) {
   const std::string address = "mov.u64 %x1, table;\ncvta.const.u64 %x1, %x1;\n";
   EXPECT_EQ(run(address + "ld.u32 %w0, [%x1+8];\n" + storeW0, 32, {}, table)[5], 3u);
   EXPECT_NE(faultOfBody(address + "st.u32 [%x1+8], %lane;\n", {}, table), "none");
+  // Lane i asks for 8 i bytes behind the beginning.
+  const auto inside =
+      run(address +
+              "mul.wide.u32 %x2, %tid, 8;\nadd.u64 %x1, %x1, %x2;\nisspacep.const %p, %x1;\nselp.u32 %w0, 1, 0, %p;\n" +
+              storeW0,
+          32, {}, table);
+  EXPECT_EQ(inside[1], 1u);
+  EXPECT_EQ(inside[2], 0u);
 }
 
 } // namespace

@@ -196,6 +196,8 @@ const Vector floats[] = {
     {"cvt.rzi.u32.f32 %d, %a", "b32 b32", {0xbf800000}, 0},
     {"cvt.rzi.s64.f64 %d, %a", "b64 b64", {0x7ff8000000000000}, 0x8000000000000000},
     {"cvt.rzi.u8.f32 %d, %a", "b32 b32", {0x43960000}, 255},
+    {"cvt.rzi.s64.f32 %d, %a", "b64 b32", {inf32}, 0x7fffffffffffffff},
+    {"cvt.rni.s16.f64 %d, %a", "b16 b64", {0x40e0000000000000}, 0x7fff},
     {"cvt.rzi.f32.f32 %d, %a", "b32 b32", {0xc0200000}, 0xc0000000},
     {"cvt.rn.f32.s32 %d, %a", "b32 b32", {0x7fffffff}, 0x4f000000},
     {"cvt.rz.f32.u32 %d, %a", "b32 b32", {0xffffffff}, 0x4f7fffff},

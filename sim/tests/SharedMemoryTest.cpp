@@ -75,6 +75,14 @@ TEST_F(SharedMemoryTest, FindsAWriteThatIsNotOrderedAfterReads) {
   write(1, 0, 0, 2);
 }
 
+TEST_F(SharedMemoryTest, FindsAWriteThatIsNotOrderedAfterTheOnlyRead) {
+  write(0, 0, 0, 1);
+  barrier();
+  read(2, 1, 0);
+  EXPECT_THAT(faultOf([&] { write(1, 0, 0, 2); }), HasSubstr("it was read by warp 2"));
+  write(2, 1, 0, 2);
+}
+
 TEST_F(SharedMemoryTest, FindsTheReaderAmongManySets) {
   for (uint32_t at = 0; at < 256; at += 4) {
     write(0, 0, at, at);

@@ -18,9 +18,7 @@ static void complete(Warp &warp, const AsyncCopy &copy) {
     std::memcpy(value, globalAt(warp, copy.global, copy.sourceBytes, copy.lane, false), copy.sourceBytes);
   }
   const unsigned agent = warpAgents + warp.index;
-  SharedMemory &shared = warp.cta->shared;
-  shared.unmarkPending(copy.shared, copy.bytes);
-  shared.write(copy.shared, copy.bytes, value, {agent, copy.lane, &warp.clocks, false, false});
+  warp.cta->shared.write(copy.shared, copy.bytes, value, {agent, copy.lane, &warp.clocks, false, false});
 }
 
 void kvc::sim::ptx::completeCopies(Warp &warp, unsigned lane, uint32_t groups) {
