@@ -14,6 +14,8 @@ enum class Family : uint8_t { Cdna2, Cdna3, Cdna4, Rdna3, Rdna4 };
 /// One product per architecture, with the figures that its vendor has published.
 struct Chip {
   std::string_view target;
+  /// In the flags of its code objects.
+  unsigned machine;
   std::string_view name;
   Family family;
   int major, minor, stepping;

@@ -30,16 +30,10 @@ namespace {
 
 /// The chip of an ELF header's flags.
 std::string machineOf(uint32_t flags) {
-  static constexpr std::pair<uint32_t, const char *> machines[] = {
-      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX90A, "gfx90a"},
-      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX942, "gfx942"},
-      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX950, "gfx950"},
-      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX1100, "gfx1100"},
-      {llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX1201, "gfx1201"}};
   const uint32_t machine = flags & llvm::ELF::EF_AMDGPU_MACH;
-  for (const auto &[number, target] : machines) {
-    if (number == machine) {
-      return target;
+  for (const Chip &chip : chips()) {
+    if (chip.machine == machine) {
+      return std::string(chip.target);
     }
   }
   return fmt::format("machine {:#x}", machine);

@@ -10,6 +10,7 @@ static constexpr Chip table[] = {
     // target    name                           major minor SMs  shared/SM shared/block threads blocks L2        clock    memory clock bus   memory
     {"sm_80",  "kvc simulator (A100 80GB)",     8, 0, 108, 167936, 166912, 2048, 32, 41943040,  1410000, 1593000,  5120, 80 * GiB},
     {"sm_86",  "kvc simulator (RTX 3090)",      8, 6,  82, 102400, 101376, 1536, 16,  6291456,  1695000, 9751000,   384, 24 * GiB},
+    {"sm_87",  "kvc simulator (AGX Orin)",      8, 7,  16, 167936, 166912, 1536, 16,  4194304,  1300000, 3200000,   256, 64 * GiB},
     {"sm_89",  "kvc simulator (RTX 4090)",      8, 9, 128, 102400, 101376, 1536, 24, 75497472,  2520000, 10501000,  384, 24 * GiB},
     {"sm_90a", "kvc simulator (H100 SXM)",      9, 0, 132, 233472, 232448, 2048, 32, 52428800,  1980000, 2619000,  5120, 80 * GiB},
     {"sm_100a", "kvc simulator (B200)",        10, 0, 148, 233472, 232448, 2048, 32, 132644864, 1965000, 3996000,  8192, 180 * GiB},
