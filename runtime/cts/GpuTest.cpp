@@ -1,10 +1,13 @@
 //===- GpuTest.cpp - Conformance: what goes wrong on a GPU ----------------===//
 //
-// Kernels that fail, code that a driver refuses, memory that is not there, two devices at a time. Whatever happens, the
-// CPU goes on.
+// Kernels that fail, alone and in graphs, code that a driver refuses, memory that is not there, two devices at a time.
+// Whatever happens, the CPU goes on.
 //
 //===----------------------------------------------------------------------===//
 #include "Conformance.h"
+
+#include <dlfcn.h>
+#include <thread>
 
 namespace kvc::cts {
 namespace {
@@ -32,9 +35,25 @@ std::vector<uint8_t> withPtx(const std::string &before, const std::string &after
   return test::sealed(module);
 }
 
-std::vector<float> scale(const Module &module, std::vector<float> x, float factor) {
+/// The test module with nothing but the code for this device, changed.
+template <typename Change> std::vector<uint8_t> withTarget(const std::string &device, Change change) {
+  fb::ModuleT module = test::testModule();
+  size_t own = 1;
+  for (size_t i = 0; i < module.targets.size(); ++i) {
+    own = device == "sim:" + module.targets[i]->name ? i : own;
+  }
+  std::swap(module.targets[0], module.targets[own]);
+  change(*module.targets[0], module);
+  module.targets.resize(1);
+  return test::sealed(module);
+}
+
+std::vector<float> call(const Module &module, const char *function, std::vector<float> x, float factor) {
   std::vector<int64_t> dims{int64_t(x.size())};
-  return module.call("scale", {Argument::tensor(x.data(), dims), Argument::real(factor)})[0].copy<float>();
+  return module.call(function, {Argument::tensor(x.data(), dims), Argument::real(factor)})[0].copy<float>();
+}
+std::vector<float> scale(const Module &module, std::vector<float> x, float factor) {
+  return call(module, "scale", std::move(x), factor);
 }
 
 void expectCpuWorks() {
@@ -67,25 +86,86 @@ INSTANTIATE_TEST_SUITE_P(Devices, Gpu, ::testing::ValuesIn(gpus()), [](const aut
   return name;
 });
 
-TEST_P(Gpu, AKernelThatFailsIsAnErrorAndSoAreCallsAfterIt) {
-  if (!takesPtx(GetParam())) {
-    GTEST_SKIP() << "changes the text of kernels, which this device does not take";
+/// A kernel has failed on `device`: every later call fails, and nothing hangs or crashes; the CPU goes on.
+void expectLost(const Module &module, const std::string &device) {
+  expectError(KVC_INTERNAL, device, [&] { scale(module, {1, 2}, 3); });
+  expectError(KVC_INTERNAL, device,
+              [&] { module.call("scalars", {Argument::integer(1), Argument::integer(2), Argument::real(1)}); });
+  expectError(KVC_INTERNAL, device, [&] { module.cache(0, {0, 1, 16, 0, 0}); });
+  expectCpuWorks();
+}
+
+/// Once everything of a context that a kernel has failed in is released, the device can be opened again. HIP has no
+/// contexts: there it is up to the program to reset the device, for all that use it.
+void expectUsable(const std::string &name) {
+  if (!takesPtx(name)) {
+    void *library = ::dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_NOLOAD);
+    ASSERT_NE(library, nullptr);
+    const std::string which = name.substr(name.find(':') + 1);
+    auto chip = reinterpret_cast<int (*)(const char *)>(::dlsym(library, "kvcsim_device"));
+    const int ordinal = chip ? chip(which.c_str()) : std::atoi(which.c_str());
+    ASSERT_EQ(reinterpret_cast<int (*)(int)>(::dlsym(library, "hipSetDevice"))(ordinal), 0);
+    ASSERT_EQ(reinterpret_cast<int (*)()>(::dlsym(library, "hipDeviceReset"))(), 0);
   }
-  const std::vector<uint8_t> bytes = withPtx("ld.param.b64", "trap;\n\tld.param.b64");
+  Device device(name.c_str(), 1);
+  const std::vector<uint8_t> bytes = test::sealed(test::testModule());
+  EXPECT_THAT(scale(Module::load(device, bytes.data(), bytes.size()), {1, 2}, 3), ElementsAre(3, 6));
+}
+
+TEST_P(Gpu, AKernelThatFailsIsAnErrorAndSoAreCallsAfterIt) {
   {
     Device device = open();
+    const std::vector<uint8_t> bytes = test::sealed(test::testModule());
     Module module = Module::load(device, bytes.data(), bytes.size());
-    expectError(KVC_INTERNAL, "device '" + GetParam() + "'", [&] { scale(module, {1, 2}, 3); });
-    // A driver answers every later call of the context with the same error; nothing hangs or crashes.
-    expectError(KVC_INTERNAL, GetParam(), [&] { scale(module, {1, 2}, 3); });
-    expectError(KVC_INTERNAL, GetParam(),
-                [&] { module.call("scalars", {Argument::integer(1), Argument::integer(2), Argument::real(1)}); });
-    expectCpuWorks();
+    EXPECT_THAT(call(module, "guarded", {1, 2}, 3), ElementsAre(3, 6));
+    expectError(KVC_INTERNAL, "device '" + GetParam() + "'", [&] { call(module, "guarded", {-1, 2}, 3); });
+    expectLost(module, GetParam());
   }
-  // Once everything of the lost context is released, the device can be opened again.
+  expectUsable(GetParam());
+}
+
+TEST_P(Gpu, AKernelThatFailsInAGraphIsAnErrorAndSoAreCallsAfterIt) {
+  {
+    Device device = open();
+    device.setGraphs(true);
+    const std::vector<uint8_t> bytes = test::sealed(test::testModule());
+    Module module = Module::load(device, bytes.data(), bytes.size());
+    // The same launches: what is captured does not fail, and what is replayed reads another number.
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_THAT(call(module, "guarded", {1, 2}, 3), ElementsAre(3, 6));
+    }
+    const runtime::Device::GraphCounts before = device.graphCounts();
+    EXPECT_EQ(before.captured, 1);
+    expectError(KVC_INTERNAL, "device '" + GetParam() + "'", [&] { call(module, "guarded", {-1, 2}, 3); });
+    EXPECT_EQ(device.graphCounts().launched, before.launched + 1);
+    expectLost(module, GetParam());
+    // Neither is a graph launched that has been captured, nor another captured.
+    for (int i = 0; i < 3; ++i) {
+      expectError(KVC_INTERNAL, GetParam(), [&] { call(module, "guarded", {1, 2}, 3); });
+      expectError(KVC_INTERNAL, GetParam(), [&] { call(module, "guarded", {1, 2, 3}, 3); });
+    }
+  }
+  expectUsable(GetParam());
+}
+
+TEST_P(Gpu, AKernelThatFailsLosesNoOtherDevice) {
   Device device = open();
-  std::vector<uint8_t> sound = test::sealed(test::testModule());
-  EXPECT_THAT(scale(Module::load(device, sound.data(), sound.size()), {1, 2}, 3), ElementsAre(3, 6));
+  const std::vector<uint8_t> bytes = test::sealed(test::testModule());
+  const Module module = Module::load(device, bytes.data(), bytes.size());
+  for (const std::string &name : gpus()) {
+    if (name == GetParam()) {
+      continue;
+    }
+    {
+      Device other(name.c_str(), 1);
+      Module lost = Module::load(other, bytes.data(), bytes.size());
+      expectError(KVC_INTERNAL, name, [&] { call(lost, "guarded", {-1, 2}, 3); });
+      EXPECT_THAT(scale(module, {1, 2}, 3), ElementsAre(3, 6));
+      expectLost(lost, name);
+    }
+    expectUsable(name);
+    EXPECT_THAT(scale(module, {1, 2}, 3), ElementsAre(3, 6));
+  }
 }
 
 TEST_P(Gpu, CodeOfALaterVersionIsRefused) {
@@ -99,18 +179,57 @@ TEST_P(Gpu, CodeOfALaterVersionIsRefused) {
 }
 
 TEST_P(Gpu, ALaunchThatIsRefusedLeavesTheDeviceUsable) {
-  if (!takesPtx(GetParam())) {
-    GTEST_SKIP() << "changes the text of kernels, which this device does not take";
-  }
   Device device = open();
-  // Launches have one thread.
-  const std::vector<uint8_t> bytes = withPtx(")\n{", ")\n.reqntid 32\n{"), sound = test::sealed(test::testModule());
+  // Launches have other teams than the kernels were compiled for.
+  const std::vector<uint8_t> bytes =
+      takesPtx(GetParam())
+          ? withPtx(")\n{", ")\n.reqntid 32\n{")
+          : withTarget(GetParam(), [](fb::TargetT &target, fb::ModuleT &) { target.kernels[0]->team_lanes = 128; });
+  const std::vector<uint8_t> sound = test::sealed(test::testModule());
   Module refused = Module::load(device, bytes.data(), bytes.size());
-  for (int i = 0; i < 2; ++i) {
-    expectError(KVC_INTERNAL, "kernel 'scale' failed on the device '" + GetParam() + "'",
-                [&] { scale(refused, {1, 2}, 3); });
+  for (bool graphs : {false, true}) {
+    device.setGraphs(graphs);
+    for (int i = 0; i < 3; ++i) {
+      expectError(KVC_INTERNAL, "kernel 'scale' failed on the device '" + GetParam() + "'",
+                  [&] { scale(refused, {1, 2}, 3); });
+    }
+    // Of a sequence of launches: the first time and where it would be captured.
+    for (int i = 0; i < 3; ++i) {
+      expectError(KVC_INTERNAL, i == 0 || !graphs ? "kernel 'scale' failed" : "cannot capture a graph of 2 launches",
+                  [&] { call(refused, "guarded", {1, 2}, 3); });
+    }
   }
   EXPECT_THAT(scale(Module::load(device, sound.data(), sound.size()), {1, 2}, 3), ElementsAre(3, 6));
+}
+
+TEST_P(Gpu, CodeOfAnotherChipIsRefused) {
+  if (takesPtx(GetParam())) {
+    GTEST_SKIP() << "compiles the text for every chip";
+  }
+  Device device = open();
+  const std::vector<uint8_t> bytes = withTarget(GetParam(), [&](fb::TargetT &target, fb::ModuleT &module) {
+    // Under the name of this chip.
+    const auto other = std::find_if(module.targets.begin(), module.targets.end(), [&](const auto &each) {
+      return each->kind == fb::CodeKind::hsaco && each->name != target.name;
+    });
+    ASSERT_NE(other, module.targets.end());
+    target.code = (*other)->code;
+  });
+  expectError(KVC_UNSUPPORTED, "cannot load the kernels on the device '" + GetParam() + "'",
+              [&] { Module::load(device, bytes.data(), bytes.size()); });
+  const std::vector<uint8_t> sound = test::sealed(test::testModule());
+  EXPECT_THAT(scale(Module::load(device, sound.data(), sound.size()), {1, 2}, 3), ElementsAre(3, 6));
+  expectCpuWorks();
+}
+
+TEST_P(Gpu, KernelsThatNeedMoreStagingMemoryThanThereIsAreRefused) {
+  Device device = open();
+  const std::vector<uint8_t> bytes =
+      withTarget(GetParam(), [](fb::TargetT &target, fb::ModuleT &) { target.kernels[0]->staging_bytes = 512 << 10; });
+  expectError(KVC_UNSUPPORTED,
+              "kernel 'scale' needs 524288 bytes of shared memory, which the device '" + GetParam() + "' does not give",
+              [&] { Module::load(device, bytes.data(), bytes.size()); });
+  expectCpuWorks();
 }
 
 TEST_P(Gpu, MemoryThatIsNotThereIsExhausted) {
@@ -149,21 +268,44 @@ TEST_P(Gpu, AMissingDriverSaysWhatWasLookedFor) {
 }
 
 TEST(Gpus, TwoDevicesAtATime) {
-  if (gpus().size() < 2) {
+  const std::vector<std::string> names = gpus();
+  if (names.size() < 2) {
     GTEST_SKIP() << "needs two GPUs among the devices";
   }
-  Device first(gpus()[0].c_str()), second(gpus()[1].c_str());
-  std::vector<uint8_t> bytes = test::sealed(test::testModule());
-  Module one = Module::load(first, bytes.data(), bytes.size()), two = Module::load(second, bytes.data(), bytes.size());
-  Cache oneCache = one.cache(0, {0, 2, 16, 0, 0}), twoCache = two.cache(0, {0, 2, 16, 0, 0});
-  for (int round = 0; round < 3; ++round) {
-    EXPECT_THAT(scale(one, {1, 2}, 3), ElementsAre(3, 6));
-    EXPECT_THAT(scale(two, {1, 2}, 5), ElementsAre(5, 10));
+  const std::vector<uint8_t> bytes = test::sealed(test::testModule());
+  // Each with the next one: two of one vendor, and one of each.
+  for (size_t i = 0; i + 1 < names.size(); ++i) {
+    Device first(names[i].c_str()), second(names[i + 1].c_str());
+    Module one = Module::load(first, bytes.data(), bytes.size()),
+           two = Module::load(second, bytes.data(), bytes.size());
+    Cache oneCache = one.cache(0, {0, 2, 16, 0, 0}), twoCache = two.cache(0, {0, 2, 16, 0, 0});
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_THAT(scale(one, {1, 2}, 3), ElementsAre(3, 6));
+      EXPECT_THAT(scale(two, {1, 2}, 5), ElementsAre(5, 10));
+    }
+    // A cache of one device is no argument for the other's module.
+    BatchHandle batch = oneCache.next({0}, {0});
+    expectError(KVC_INVALID_ARGUMENT, "",
+                [&] { two.call("sum", {Argument::cache(oneCache.get()), Argument::batch(batch.get())}); });
   }
-  // A cache of one device is no argument for the other's module.
-  BatchHandle batch = oneCache.next({0}, {0});
-  expectError(KVC_INVALID_ARGUMENT, "",
-              [&] { two.call("sum", {Argument::cache(oneCache.get()), Argument::batch(batch.get())}); });
+}
+
+TEST(Gpus, CallsOfThreadsOnAllDevices) {
+  const std::vector<std::string> names = gpus();
+  const std::vector<uint8_t> bytes = test::sealed(test::testModule());
+  std::vector<std::thread> threads;
+  for (const std::string &name : names) {
+    threads.emplace_back([&name, &bytes] {
+      Device device(name.c_str());
+      Module module = Module::load(device, bytes.data(), bytes.size());
+      for (int i = 0; i < 10; ++i) {
+        EXPECT_THAT(scale(module, {1, 2}, float(i)), ElementsAre(float(i), float(2 * i)));
+      }
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
 }
 
 } // namespace

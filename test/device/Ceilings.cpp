@@ -7,7 +7,6 @@
 
 using namespace kvc;
 using namespace kvc::device;
-using rt::cuda::DevicePointer;
 
 static constexpr int repetitions = 9;
 
@@ -15,12 +14,12 @@ namespace {
 class Buffer {
 public:
   Buffer(const DriverContext &gpu, size_t bytes) : gpu(gpu) {
-    gpu.check(gpu->cuMemAlloc_v2(&address, bytes), "cannot allocate a buffer");
+    gpu.check(gpu->allocate(&address, bytes), "cannot allocate a buffer");
   }
-  ~Buffer() { (void)gpu->cuMemFree_v2(address); }
+  ~Buffer() { (void)gpu->release(address); }
   Buffer(const Buffer &) = delete;
 
-  DevicePointer address = 0;
+  void *address = nullptr;
 
 private:
   const DriverContext &gpu;
@@ -52,9 +51,8 @@ static double medianSeconds(const DriverContext &gpu, const char *what, const st
 
 double device::copyBandwidth(const DriverContext &gpu, size_t bytes) {
   const Buffer from(gpu, bytes), to(gpu, bytes);
-  const double seconds = medianSeconds(gpu, "cannot copy on the device", [&] {
-    return gpu->cuMemcpyDtoDAsync_v2(to.address, from.address, bytes, nullptr);
-  });
+  const double seconds = medianSeconds(gpu, "cannot copy on the device",
+                                       [&] { return gpu->copyOnDevice(to.address, from.address, bytes, nullptr); });
   return 2.0 * double(bytes) / seconds;
 }
 
@@ -99,8 +97,9 @@ Json device::gemmThroughput(const DriverContext &gpu, int size) {
   auto valueOf = [](uint16_t bits) { return (bits & 0x8000 ? -1.0 : 1.0) * ((bits & 0x7fff) == 0x3c00 ? 1.0 : 0.5); };
   const Buffer a(gpu, 2 * count), b(gpu, 2 * count), c(gpu, 2 * count);
   for (const Buffer *matrix : {&a, &b}) {
-    gpu.check(gpu->cuMemcpyHtoD_v2(matrix->address, numbers.data(), 2 * count), "cannot fill a matrix");
+    gpu.check(gpu->copyToDevice(matrix->address, numbers.data(), 2 * count, nullptr), "cannot fill a matrix");
   }
+  gpu.check(gpu->synchronizeStream(nullptr), "cannot fill the matrices");
   void *handle = nullptr;
   if (int error = blas.create(&handle)) {
     throw Failure(fmt::format("cuBLAS ({}) does not start: error {}", blas.name, error));
@@ -108,9 +107,8 @@ Json device::gemmThroughput(const DriverContext &gpu, int size) {
   const float one = 1, zero = 0;
   int error = 0;
   const double seconds = medianSeconds(gpu, "cannot run a product of matrices", [&] {
-    auto at = [](const Buffer &buffer) { return reinterpret_cast<void *>(buffer.address); };
-    error = blas.gemm(handle, 0, 0, size, size, size, &one, at(a), Blas::half, size, at(b), Blas::half, size, &zero,
-                      at(c), Blas::half, size, Blas::single, Blas::usual);
+    error = blas.gemm(handle, 0, 0, size, size, size, &one, a.address, Blas::half, size, b.address, Blas::half, size,
+                      &zero, c.address, Blas::half, size, Blas::single, Blas::usual);
     return 0;
   });
   (void)blas.destroy(handle);
@@ -122,7 +120,8 @@ Json device::gemmThroughput(const DriverContext &gpu, int size) {
     want += valueOf(numbers[k * size_t(size)]) * valueOf(numbers[k]);
   }
   uint16_t bits = 0;
-  gpu.check(gpu->cuMemcpyDtoH_v2(&bits, c.address, sizeof(bits)), "cannot read the product");
+  gpu.check(gpu->copyToHost(&bits, c.address, sizeof(bits), nullptr), "cannot read the product");
+  gpu.check(gpu->synchronizeStream(nullptr), "cannot read the product");
   _Float16 got;
   std::memcpy(&got, &bits, sizeof(got));
   if (std::abs(double(got) - want) > std::abs(want) / 1024) {

@@ -31,7 +31,7 @@ void device::writeFile(const std::string &path, const std::string &text) {
 }
 
 DriverContext::DriverContext(const std::string &device) {
-  rt::cuda::DriverDevice found = require(rt::cuda::findDevice(device));
+  auto found = require(rt::gpu::DriverDevice<rt::cuda::Driver>::find(device));
   driver = std::move(found.driver);
   check(driver->cuDeviceGet(&number, found.ordinal), "cannot open the device");
   rt::cuda::Context context = nullptr;
@@ -42,7 +42,7 @@ DriverContext::DriverContext(const std::string &device) {
 DriverContext::~DriverContext() { (void)driver->cuDevicePrimaryCtxRelease_v2(number); }
 
 void DriverContext::check(int result, const char *what) const {
-  if (result != rt::cuda::success) {
+  if (result != rt::gpu::success) {
     throw Failure(driver->failure(result, what).message());
   }
 }

@@ -2,7 +2,6 @@
 #ifndef KVC_TEST_DEVICE_COMMON_H
 #define KVC_TEST_DEVICE_COMMON_H
 
-#include "cuda/CudaDevice.h"
 #include "cuda/CudaDriver.h"
 #include "kvc_runtime.hpp"
 

@@ -67,7 +67,7 @@ static CLI::App *addGenerate(CLI::App &app, kvc::GenerateRun &run) {
       ->capture_default_str();
   command->add_option("--seed", run.seed, "of the sampling")->capture_default_str();
   command->add_flag("--graphs", run.model.graphs,
-                    "replay the launches of decode steps as graphs (cuda:N); --json then lists no dispatches");
+                    "replay the launches of decode steps as graphs (GPUs); --json then lists no dispatches");
   CLI::Option *asJson =
       command->add_flag("--json", run.json, "print one JSON object; on devices other than cpu it lists every dispatch");
   command

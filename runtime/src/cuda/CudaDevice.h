@@ -6,18 +6,6 @@
 
 namespace kvc::rt {
 
-namespace cuda {
-class Driver;
-
-/// Device number `ordinal` of an initialised driver.
-struct DriverDevice {
-  std::shared_ptr<Driver> driver;
-  int ordinal = 0;
-};
-/// What stands behind the name of a device. notFound: there is no such driver, device or simulated chip.
-Result<DriverDevice> findDevice(std::string_view name);
-} // namespace cuda
-
 /// "cuda:N": device N of the driver of this machine. "sim:sm_80" (or another chip): the same code with the simulator in
 /// the driver's place.
 Result<std::shared_ptr<Device>> createCudaDevice(std::string_view name, const DeviceOptions &options);

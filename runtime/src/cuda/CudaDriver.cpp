@@ -1,74 +1,75 @@
-//===- CudaDriver.cpp - The CUDA driver API, found at run time ------------===//
+//===- CudaDriver.cpp - The CUDA driver API -------------------------------===//
 #include "cuda/CudaDriver.h"
-
-#include <fmt/format.h>
-
-#include <dlfcn.h>
 
 namespace kvc::rt::cuda {
 
-Result<std::shared_ptr<Driver>> Driver::open(const std::vector<std::string> &libraries) {
-  KVC_ASSIGN_OR_RETURN(void *handle, gpu::openLibrary(libraries, "the CUDA driver API"));
-  auto driver = std::make_shared<Driver>();
-#define KVC_CUDA_LOAD(name, ...)                                                                                       \
-  driver->name = reinterpret_cast<decltype(driver->name)>(::dlsym(handle, #name));                                     \
-  if (!driver->name) {                                                                                                 \
-    return Status(StatusCode::unsupported, "expects a CUDA driver with the function '" #name "', but it has none");    \
-  }
-  KVC_CUDA_FUNCTIONS(KVC_CUDA_LOAD)
-#undef KVC_CUDA_LOAD
-  driver->simulator = gpu::SimulatorFunctions::of(handle);
-  if (int result = driver->cuInit(0); result != success) {
-    return driver->failure(result, "cannot initialise the CUDA driver");
-  }
-  return driver;
-}
+static const gpu::Interface cudaInterface{.name = "CUDA",
+                                          .title = "the CUDA driver API",
+                                          .library = "a CUDA driver",
+                                          .driver = "an NVIDIA driver",
+                                          .files = {"libcuda.so.1", "libcuda.so"},
+                                          .variable = "KVC_CUDA",
+                                          .simulatorFile = "libkvcsim_cuda.so",
+                                          .simulatorVariable = "KVC_SIM_CUDA",
+                                          .simulatedChip = "sm_80",
+                                          .functions = {
+                                              .initialize = "cuInit",
+                                              .countDevices = "cuDeviceGetCount",
+                                              .allocate = "cuMemAlloc_v2",
+                                              .release = "cuMemFree_v2",
+                                              .allocateHost = "cuMemHostAlloc",
+                                              .releaseHost = "cuMemFreeHost",
+                                              .copyToDevice = "cuMemcpyHtoDAsync_v2",
+                                              .copyToHost = "cuMemcpyDtoHAsync_v2",
+                                              .copyOnDevice = "cuMemcpyDtoDAsync_v2",
+                                              .createStream = "cuStreamCreate",
+                                              .destroyStream = "cuStreamDestroy_v2",
+                                              .synchronizeStream = "cuStreamSynchronize",
+                                              .createEvent = "cuEventCreate",
+                                              .destroyEvent = "cuEventDestroy_v2",
+                                              .recordEvent = "cuEventRecord",
+                                              .synchronizeEvent = "cuEventSynchronize",
+                                              .elapsedTime = "cuEventElapsedTime",
+                                              .beginCapture = "cuStreamBeginCapture_v2",
+                                              .endCapture = "cuStreamEndCapture",
+                                              .instantiateGraph = "cuGraphInstantiateWithFlags",
+                                              .launchGraph = "cuGraphLaunch",
+                                              .destroyGraph = "cuGraphDestroy",
+                                              .destroyGraphExec = "cuGraphExecDestroy",
+                                              .loadModule = "cuModuleLoadData",
+                                              .unloadModule = "cuModuleUnload",
+                                              .findFunction = "cuModuleGetFunction",
+                                              .launchKernel = "cuLaunchKernel",
+                                          }};
 
-int Driver::timed(Stream stream, const std::function<int()> &work, double &seconds) const {
-  Event events[2] = {};
-  int result = success;
-  auto then = [&](auto call) {
-    if (result == success) {
-      result = call();
-    }
+Driver::Driver() : gpu::Driver(cudaInterface) {}
+
+std::vector<gpu::Driver::Symbol> Driver::ownSymbols() {
+  return {
+#define KVC_CUDA_SYMBOL(name, ...) {#name, reinterpret_cast<void **>(&name)},
+      KVC_CUDA_FUNCTIONS(KVC_CUDA_SYMBOL)
+#undef KVC_CUDA_SYMBOL
   };
-  for (Event &event : events) {
-    then([&] { return cuEventCreate(&event, 0); });
-  }
-  then([&] { return cuEventRecord(events[0], stream); });
-  then(work);
-  then([&] { return cuEventRecord(events[1], stream); });
-  then([&] { return cuEventSynchronize(events[1]); });
-  float milliseconds = 0;
-  then([&] { return cuEventElapsedTime(&milliseconds, events[0], events[1]); });
-  seconds = double(milliseconds) / 1e3;
-  for (Event event : events) {
-    if (event) {
-      (void)cuEventDestroy_v2(event);
-    }
-  }
-  return result;
 }
 
-Status Driver::failure(int result, const std::string &what) const {
+std::pair<const char *, const char *> Driver::describe(int result) const {
   const char *name = nullptr, *text = nullptr;
   (void)cuGetErrorName(result, &name);
   (void)cuGetErrorString(result, &text);
-  const std::string message = fmt::format("{}: {} ({}){}", what, name ? name : "error " + std::to_string(result),
-                                          text ? text : "", simulator.explanation());
+  return {name, text};
+}
+
+StatusCode Driver::statusOf(int result, const char *&hint) const {
   switch (result) {
-  case outOfMemory:
-    return {StatusCode::exhausted, message};
-  case invalidImage:
   case invalidPtx:
-    return {StatusCode::corrupt, message};
-  case noBinaryForGpu:
-  case noJitCompiler:
-    return {StatusCode::unsupported, message};
+    return StatusCode::corrupt;
   case unsupportedPtxVersion:
-    return {StatusCode::unsupported, message + "; a newer driver reads it"};
+    hint = "; a newer driver reads it";
+    return StatusCode::unsupported;
+  case noJitCompiler:
+    return StatusCode::unsupported;
   default:
-    return {StatusCode::internal, message};
+    return StatusCode::internal;
   }
 }
 

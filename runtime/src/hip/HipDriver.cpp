@@ -1,45 +1,63 @@
-//===- HipDriver.cpp - The HIP API, found at run time ---------------------===//
+//===- HipDriver.cpp - The HIP API ----------------------------------------===//
 #include "hip/HipDriver.h"
-
-#include <fmt/format.h>
-
-#include <dlfcn.h>
 
 namespace kvc::rt::hip {
 
-Result<std::shared_ptr<Driver>> Driver::open(const std::vector<std::string> &libraries) {
-  KVC_ASSIGN_OR_RETURN(void *handle, gpu::openLibrary(libraries, "the HIP API"));
-  auto driver = std::make_shared<Driver>();
-#define KVC_HIP_LOAD(name, ...)                                                                                        \
-  driver->name = reinterpret_cast<decltype(driver->name)>(::dlsym(handle, #name));                                     \
-  if (!driver->name) {                                                                                                 \
-    return Status(StatusCode::unsupported,                                                                             \
-                  "expects a library of HIP 6 or later with the function '" #name "', but it has none");               \
-  }
-  KVC_HIP_FUNCTIONS(KVC_HIP_LOAD)
-#undef KVC_HIP_LOAD
-  driver->simulator = gpu::SimulatorFunctions::of(handle);
-  if (int result = driver->hipInit(0); result != success) {
-    return driver->failure(result, "cannot initialise HIP");
-  }
-  return driver;
+static const gpu::Interface hipInterface{.name = "HIP",
+                                         .title = "the HIP API",
+                                         .library = "a library of HIP 6 or later",
+                                         .driver = "an AMD driver",
+                                         .files = {"libamdhip64.so.6", "libamdhip64.so.7", "libamdhip64.so"},
+                                         .variable = "KVC_HIP",
+                                         .simulatorFile = "libkvcsim_hip.so",
+                                         .simulatorVariable = "KVC_SIM_HIP",
+                                         .simulatedChip = "gfx942",
+                                         .functions = {
+                                             .initialize = "hipInit",
+                                             .countDevices = "hipGetDeviceCount",
+                                             .allocate = "hipMalloc",
+                                             .release = "hipFree",
+                                             .allocateHost = "hipHostMalloc",
+                                             .releaseHost = "hipHostFree",
+                                             .copyToDevice = "hipMemcpyHtoDAsync",
+                                             .copyToHost = "hipMemcpyDtoHAsync",
+                                             .copyOnDevice = "hipMemcpyDtoDAsync",
+                                             .createStream = "hipStreamCreateWithFlags",
+                                             .destroyStream = "hipStreamDestroy",
+                                             .synchronizeStream = "hipStreamSynchronize",
+                                             .createEvent = "hipEventCreateWithFlags",
+                                             .destroyEvent = "hipEventDestroy",
+                                             .recordEvent = "hipEventRecord",
+                                             .synchronizeEvent = "hipEventSynchronize",
+                                             .elapsedTime = "hipEventElapsedTime",
+                                             .beginCapture = "hipStreamBeginCapture",
+                                             .endCapture = "hipStreamEndCapture",
+                                             .instantiateGraph = "hipGraphInstantiateWithFlags",
+                                             .launchGraph = "hipGraphLaunch",
+                                             .destroyGraph = "hipGraphDestroy",
+                                             .destroyGraphExec = "hipGraphExecDestroy",
+                                             .loadModule = "hipModuleLoadData",
+                                             .unloadModule = "hipModuleUnload",
+                                             .findFunction = "hipModuleGetFunction",
+                                             .launchKernel = "hipModuleLaunchKernel",
+                                         }};
+
+Driver::Driver() : gpu::Driver(hipInterface) {}
+
+std::vector<gpu::Driver::Symbol> Driver::ownSymbols() {
+  return {
+#define KVC_HIP_SYMBOL(name, ...) {#name, reinterpret_cast<void **>(&name)},
+      KVC_HIP_FUNCTIONS(KVC_HIP_SYMBOL)
+#undef KVC_HIP_SYMBOL
+  };
 }
 
-Status Driver::failure(int result, const std::string &what) const {
-  const char *name = hipGetErrorName(result), *text = hipGetErrorString(result);
-  std::string message = fmt::format("{}: {} ({}){}", what, name ? name : "error " + std::to_string(result),
-                                    text ? text : "", simulator.explanation());
-  switch (result) {
-  case outOfMemory:
-    return {StatusCode::exhausted, message};
-  case invalidImage:
-  case sharedObjectFailed:
-    return {StatusCode::corrupt, message};
-  case noBinaryForGpu:
-    return {StatusCode::unsupported, message};
-  default:
-    return {StatusCode::internal, message};
-  }
+std::pair<const char *, const char *> Driver::describe(int result) const {
+  return {hipGetErrorName(result), hipGetErrorString(result)};
+}
+
+StatusCode Driver::statusOf(int result, const char *&) const {
+  return result == sharedObjectFailed ? StatusCode::corrupt : StatusCode::internal;
 }
 
 } // namespace kvc::rt::hip

@@ -11,11 +11,14 @@
 
 #if defined(__NVPTX__)
 #define BLOCK_INDEX() __nvvm_read_ptx_sreg_ctaid_x()
+#define TEAM
 #elif defined(__AMDGCN__)
 #define BLOCK_INDEX() __builtin_amdgcn_workgroup_id_x()
+#define TEAM __attribute__((amdgpu_flat_work_group_size(1, 64)))
 #endif
 #ifdef BLOCK_INDEX
-#define WORDS3(F) F(0), F(1), F(2)
+#define WORDS2(F) F(0), F(1)
+#define WORDS3(F) WORDS2(F), F(2)
 #define WORDS4(F) WORDS3(F), F(3)
 #define WORDS19(F)                                                                                                     \
   WORDS4(F), F(4), F(5), F(6), F(7), F(8), F(9), F(10), F(11), F(12), F(13), F(14), F(15), F(16), F(17), F(18)
@@ -25,7 +28,7 @@
 #define ARGUMENT(i) word##i
 #define KERNEL(name, words)                                                                                            \
   static void name##_item(const uint64_t *slots, int64_t item, void *scratch);                                         \
-  __attribute__((device_kernel)) void name(WORDS##words(PARAMETER)) {                                                  \
+  TEAM __attribute__((device_kernel)) void name(WORDS##words(PARAMETER)) {                                             \
     const uint64_t slots[] = {WORDS##words(ARGUMENT)};                                                                 \
     _Alignas(64) char scratch[4096];                                                                                   \
     name##_item(slots, BLOCK_INDEX(), scratch);                                                                        \
@@ -104,6 +107,14 @@ KERNEL(scalars, 4) {
   out[0] = (double)(int64_t)slots[0];
   out[1] = (double)(int64_t)slots[1];
   out[2] = f;
+}
+
+/* (x: tensor<?xf32>), one item: fails where the first element is negative */
+KERNEL(trap_negative, 2) {
+  const float *x = pointer(slots[0]);
+  if (slots[1] > 0 && x[0] < 0) {
+    __builtin_trap();
+  }
 }
 
 /* (cache, batch, rows: tensor<?x4xf32>), one item per entry */

@@ -16,9 +16,9 @@ namespace {
 
 using namespace fb;
 
-constexpr const char *kernelNames[] = {"scale",      "add_scratch",    "scalars",      "append_plain",
-                                       "sum_plain",  "keep_plain",     "break_length", "append_sealed",
-                                       "sum_sealed", "truncate_sealed"};
+constexpr const char *kernelNames[] = {"scale",      "add_scratch",     "scalars",      "append_plain",
+                                       "sum_plain",  "keep_plain",      "break_length", "append_sealed",
+                                       "sum_sealed", "truncate_sealed", "trap_negative"};
 
 enum KernelIndex : uint32_t {
   scale,
@@ -30,7 +30,8 @@ enum KernelIndex : uint32_t {
   breakLength,
   appendSealed,
   sumSealed,
-  truncateSealed
+  truncateSealed,
+  trapNegative
 };
 
 /// Writes one function down.
@@ -163,6 +164,21 @@ void addScale(PlanT &plan) {
   b.argument("x", x);
   b.argument("factor", factor);
   b.dispatch(scale, {x, factor, y}, b.node(ExprOp::ceildiv, n, b.constant(64)));
+  b.result(y);
+  b.finish(plan);
+}
+
+// guarded(x: tensor<?xf32>, factor: f32) -> tensor<?xf32>: as scale, but its second kernel fails where x[0] < 0
+void addGuarded(PlanT &plan) {
+  Builder b("guarded");
+  uint32_t x = b.tensor(TensorSource::argument, f32, {b.dynamic()});
+  uint32_t factor = b.scalar(f32);
+  int32_t n = b.node(ExprOp::dim, x, 0);
+  uint32_t y = b.tensor(TensorSource::buffer, f32, {b.dynamic(n)});
+  b.argument("x", x);
+  b.argument("factor", factor);
+  b.dispatch(scale, {x, factor, y}, b.node(ExprOp::ceildiv, n, b.constant(64)));
+  b.dispatch(trapNegative, {x}, b.constant(1));
   b.result(y);
   b.finish(plan);
 }
@@ -483,6 +499,7 @@ fb::ModuleT testModule() {
   addKeepOld(*plan);
   addFork(*plan);
   addBroken(*plan);
+  addGuarded(*plan);
   module.plans.push_back(std::move(plan));
 
 #if defined(__aarch64__)

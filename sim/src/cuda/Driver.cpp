@@ -290,10 +290,8 @@ KVCSIM_API cuDeviceComputeCapability(int *major, int *minor, int device) {
 
 // Contexts ------------------------------------------------------------------------------------------------------------
 
-static void setUp(Context &context, Device &device) {
-  context.device = &device;
-  context.nullStream.context = &context;
-}
+Context::Context(DriverOptions &state, Device &device)
+    : device(&device), memory(state, device.chip->memoryBytes), streams(state) {}
 
 static void forget(Context *context) {
   // Of other threads only the stacks' entries stay: their calls are refused because the context is not known.
@@ -303,8 +301,7 @@ static void forget(Context *context) {
 KVCSIM_API cuDevicePrimaryCtxRetain(Context **context, int device) {
   return withDevice(device, [&](Device &d) {
     if (!d.primary) {
-      d.primary = std::make_unique<Context>();
-      setUp(*d.primary, d);
+      d.primary = std::make_unique<Context>(driver(), d);
     }
     ++d.primary->references;
     *context = d.primary.get();
@@ -332,8 +329,7 @@ KVCSIM_API cuDevicePrimaryCtxReset_v2(int device) {
       const int references = d.primary->references;
       const bool current = !contextStack().empty() && contextStack().back() == d.primary.get();
       forget(d.primary.get());
-      d.primary = std::make_unique<Context>();
-      setUp(*d.primary, d);
+      d.primary = std::make_unique<Context>(driver(), d);
       d.primary->references = references;
       if (current) {
         contextStack().push_back(d.primary.get());
@@ -357,8 +353,7 @@ KVCSIM_API cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) 
 
 KVCSIM_API cuCtxCreate_v2(Context **context, unsigned flags, int device) {
   return withDevice(device, [&](Device &d) {
-    auto created = std::make_unique<Context>();
-    setUp(*created, d);
+    auto created = std::make_unique<Context>(driver(), d);
     created->flags = flags;
     *context = addTo(driver().contexts, std::move(created));
     contextStack().push_back(*context);

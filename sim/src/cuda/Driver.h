@@ -8,19 +8,18 @@
 #ifndef KVCSIM_CUDA_DRIVER_H
 #define KVCSIM_CUDA_DRIVER_H
 
+#include "common/DeviceMemory.h"
 #include "common/DriverOptions.h"
 #include "common/Fault.h"
+#include "common/Streams.h"
 #include "cuda/Chips.h"
 #include "cuda/DriverTypes.h"
 #include "ptx/Session.h"
 
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #define KVCSIM_API extern "C" __attribute__((visibility("default"))) int
@@ -40,31 +39,6 @@ struct ModuleHandle {
   std::map<std::string, std::unique_ptr<FunctionHandle>> functions;
 };
 
-struct Graph {
-  std::vector<std::function<Result()>> work;
-};
-struct GraphExec {
-  std::vector<std::function<Result()>> work;
-};
-
-struct Stream {
-  Context *context = nullptr;
-  unsigned flags = 0;
-  int priority = 0;
-  /// While it captures: what it has, how strict it is with other calls, who began it, and whether such a call has
-  /// spoiled it.
-  std::unique_ptr<Graph> capture;
-  CaptureMode captureMode = CaptureGlobal;
-  std::thread::id captureThread;
-  bool captureIsInvalid = false;
-};
-
-struct Event {
-  Context *context = nullptr;
-  bool recorded = false;
-  std::chrono::steady_clock::time_point time;
-};
-
 struct Device;
 
 struct Context {
@@ -73,15 +47,11 @@ struct Context {
   unsigned flags = 0;
   /// What every call returns after a kernel has failed.
   Result failed = Success;
-  GlobalMemory memory;
-  std::set<std::unique_ptr<ModuleHandle>> modules;
-  std::set<std::unique_ptr<Stream>> streams;
-  std::set<std::unique_ptr<Event>> events;
-  std::set<std::unique_ptr<Graph>> graphs;
-  std::set<std::unique_ptr<GraphExec>> graphExecs;
-  std::map<void *, std::unique_ptr<uint8_t[]>> hostMemory;
-  std::set<void *> registered;
-  Stream nullStream;
+  DeviceMemory memory;
+  Handles<ModuleHandle> modules;
+  Streams streams;
+
+  Context(DriverOptions &state, Device &device);
 };
 
 struct Device {
@@ -93,7 +63,7 @@ struct Driver : DriverOptions {
   std::recursive_mutex mutex;
   bool initialised = false;
   std::vector<std::unique_ptr<Device>> devices;
-  std::set<std::unique_ptr<Context>> contexts;
+  Handles<Context> contexts;
 };
 
 Driver &driver();
@@ -107,18 +77,6 @@ void initialise();
 /// Remembers the text of an error.
 Result error(Result result, std::string text);
 Result resultOf(const Fault &fault);
-
-template <typename Set> auto *addTo(Set &set, typename Set::value_type value) {
-  auto *pointer = value.get();
-  set.insert(std::move(value));
-  return pointer;
-}
-template <typename Set, typename T> bool removeFrom(Set &set, T *pointer) {
-  return std::erase_if(set, [&](const auto &owned) { return owned.get() == pointer; }) != 0;
-}
-template <typename Set, typename T> bool isIn(const Set &set, const T *pointer) {
-  return std::any_of(set.begin(), set.end(), [&](const auto &owned) { return owned.get() == pointer; });
-}
 
 /// Runs a call under the lock, with its exceptions turned into results.
 template <typename F> int guarded(F f) {
@@ -136,7 +94,7 @@ template <typename F> int guarded(F f) {
 
 /// The same for calls that need a context that is current and has not failed.
 template <typename F> int withContext(F f) {
-  return guarded([&]() -> Result {
+  return guarded([&]() -> int {
     if (!driver().initialised) {
       return error(NotInitialized, "expects cuInit before other calls");
     }
@@ -151,20 +109,13 @@ template <typename F> int withContext(F f) {
   });
 }
 
-/// A call that is no part of a stream's work, and may not be made while one captures (but in relaxed mode, or, in
-/// thread-local mode, by other threads): it fails and spoils the capture.
-Result refuseWhileCapturing(Context &context, const char *what);
+/// A call that may not be made while a stream captures.
 template <typename F> int withoutCapture(const char *what, F f) {
-  return withContext([&](Context &context) -> Result {
-    const Result refused = refuseWhileCapturing(context, what);
+  return withContext([&](Context &context) -> int {
+    const int refused = context.streams.refuseWhileCapturing(what);
     return refused == Success ? f(context) : refused;
   });
 }
-
-/// Does work now, or records it where the stream captures.
-Result enqueue(Context &context, Stream *stream, std::function<Result()> work);
-/// Null (the default stream) or a stream of the context; null for an invalid handle.
-Stream *streamOf(Context &context, Stream *stream);
 
 } // namespace kvc::sim::cuda
 

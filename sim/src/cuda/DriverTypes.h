@@ -9,6 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace kvc::sim {
+struct Stream;
+} // namespace kvc::sim
+
 namespace kvc::sim::cuda {
 
 enum Result : int {
@@ -122,9 +126,6 @@ enum LaunchAttributeId : int {
   LaunchSharedCarveout = 14,
 };
 
-enum CaptureMode : int { CaptureGlobal = 0, CaptureThreadLocal = 1, CaptureRelaxed = 2 };
-constexpr unsigned StreamNonBlocking = 1;
-
 struct LaunchAttribute {
   LaunchAttributeId id;
   char pad[4];
@@ -135,13 +136,9 @@ struct LaunchAttribute {
   } value;
 };
 
-struct Stream;
-struct Event;
 struct Context;
 struct ModuleHandle;
 struct FunctionHandle;
-struct Graph;
-struct GraphExec;
 
 struct LaunchConfiguration {
   unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;

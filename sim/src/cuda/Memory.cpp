@@ -8,60 +8,35 @@ using namespace kvc::sim::cuda;
 
 // Allocation ----------------------------------------------------------------------------------------------------------
 
-static Result allocate(Context &context, DevicePointer *pointer, size_t bytes) {
-  if (!pointer || bytes == 0) {
-    return error(InvalidValue, "expects a size above 0 for an allocation");
-  }
-  if (bytes > context.device->chip->memoryBytes - context.memory.bytesInUse()) {
-    return error(OutOfMemory, fmt::format("expects at most {} bytes of device memory, but got {}",
-                                          context.device->chip->memoryBytes - context.memory.bytesInUse(), bytes));
-  }
-  // A host that has no memory left is told apart from a program error.
-  try {
-    *pointer = context.memory.allocate(bytes, fmt::format("an allocation of {} bytes", bytes));
-  } catch (const Fault &fault) {
-    return error(OutOfMemory, fault.what());
-  }
-  return Success;
-}
-
-static Result release(Context &context, DevicePointer pointer) {
-  if (pointer != 0 && !context.memory.free(pointer)) {
-    return error(InvalidValue, fmt::format("expects the address of an allocation, but got {:#x}: {}", pointer,
-                                           context.memory.describe(pointer)));
-  }
-  return Success;
-}
-
 KVCSIM_API cuMemAlloc_v2(DevicePointer *pointer, size_t bytes) {
-  return withoutCapture("allocation", [&](Context &context) { return allocate(context, pointer, bytes); });
+  return withoutCapture("allocation", [&](Context &context) { return context.memory.allocate(pointer, bytes); });
 }
 
 KVCSIM_API cuMemFree_v2(DevicePointer pointer) {
-  return withoutCapture("release of memory", [&](Context &context) { return release(context, pointer); });
+  return withoutCapture("release of memory", [&](Context &context) { return context.memory.release(pointer); });
 }
 
 KVCSIM_API cuMemAllocAsync(DevicePointer *pointer, size_t bytes, Stream *stream) {
-  return withContext([&](Context &context) { return allocate(context, pointer, bytes); });
+  return withContext([&](Context &context) { return context.memory.allocate(pointer, bytes); });
 }
 
 KVCSIM_API cuMemFreeAsync(DevicePointer pointer, Stream *stream) {
   return withContext([&](Context &context) {
-    return enqueue(context, stream, [&context, pointer] { return release(context, pointer); });
+    return context.streams.enqueue(stream, [&context, pointer] { return context.memory.release(pointer); });
   });
 }
 
 KVCSIM_API cuMemAllocPitch_v2(DevicePointer *pointer, size_t *pitch, size_t width, size_t height, unsigned element) {
   return withoutCapture("allocation", [&](Context &context) {
     *pitch = (width + 511) / 512 * 512;
-    return allocate(context, pointer, *pitch * height);
+    return context.memory.allocate(pointer, *pitch * height);
   });
 }
 
 KVCSIM_API cuMemGetInfo_v2(size_t *free, size_t *total) {
   return withContext([&](Context &context) {
     *total = context.device->chip->memoryBytes;
-    *free = *total - context.memory.bytesInUse();
+    *free = context.memory.bytesFree();
     return Success;
   });
 }
@@ -84,65 +59,33 @@ KVCSIM_API cuMemGetAddressRange_v2(DevicePointer *base, size_t *bytes, DevicePoi
 }
 
 // Host memory that the device reaches at the same address.
-static Result allocateHost(Context &context, void **pointer, size_t bytes) {
-  if (!pointer || bytes == 0) {
-    return error(InvalidValue, "expects a size above 0 for an allocation");
-  }
-  auto memory = std::make_unique<uint8_t[]>(bytes);
-  *pointer = memory.get();
-  context.memory.registerHost(*pointer, bytes, "host memory of the driver");
-  context.hostMemory.emplace(*pointer, std::move(memory));
-  return Success;
-}
-
 KVCSIM_API cuMemAllocHost_v2(void **pointer, size_t bytes) {
-  return withoutCapture("allocation", [&](Context &context) { return allocateHost(context, pointer, bytes); });
+  return withoutCapture("allocation", [&](Context &context) { return context.memory.allocateHost(pointer, bytes); });
 }
 
-KVCSIM_API cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
-  return withoutCapture("allocation", [&](Context &context) { return allocateHost(context, pointer, bytes); });
-}
+KVCSIM_API cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) { return cuMemAllocHost_v2(pointer, bytes); }
 
 KVCSIM_API cuMemFreeHost(void *pointer) {
-  return withoutCapture("release of memory", [&](Context &context) -> Result {
-    if (context.hostMemory.erase(pointer) == 0) {
-      return error(InvalidValue, "expects host memory of cuMemAllocHost or cuMemHostAlloc");
-    }
-    context.memory.free(reinterpret_cast<uint64_t>(pointer));
-    return Success;
-  });
+  return withoutCapture("release of memory", [&](Context &context) { return context.memory.releaseHost(pointer); });
 }
 
 KVCSIM_API cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
-  return withoutCapture("registration of memory", [&](Context &context) -> Result {
-    if (!pointer || bytes == 0) {
-      return error(InvalidValue, "expects host memory to register");
-    }
-    if (!context.registered.insert(pointer).second) {
-      return error(HostMemoryAlreadyRegistered, "expects host memory that is not registered");
-    }
-    context.memory.registerHost(pointer, bytes, "registered host memory");
-    return Success;
-  });
+  return withoutCapture("registration of memory",
+                        [&](Context &context) { return context.memory.registerHost(pointer, bytes); });
 }
 
 KVCSIM_API cuMemHostUnregister(void *pointer) {
-  return withoutCapture("registration of memory", [&](Context &context) -> Result {
-    if (context.registered.erase(pointer) == 0) {
-      return error(HostMemoryNotRegistered, "expects host memory that is registered");
-    }
-    context.memory.free(reinterpret_cast<uint64_t>(pointer));
-    return Success;
-  });
+  return withoutCapture("registration of memory",
+                        [&](Context &context) { return context.memory.unregisterHost(pointer); });
 }
 
 KVCSIM_API cuMemHostGetDevicePointer_v2(DevicePointer *device, void *host, unsigned flags) {
-  return withContext([&](Context &context) -> Result {
-    if (!context.memory.find(reinterpret_cast<uint64_t>(host))) {
-      return error(InvalidValue, "expects host memory of the driver, or registered memory");
+  return withContext([&](Context &context) {
+    const int result = context.memory.checkHost(host);
+    if (result == Success) {
+      *device = reinterpret_cast<uint64_t>(host);
     }
-    *device = reinterpret_cast<uint64_t>(host);
-    return Success;
+    return result;
   });
 }
 
@@ -228,22 +171,23 @@ KVCSIM_API cuMemcpy(DevicePointer to, DevicePointer from, size_t bytes) {
 }
 KVCSIM_API cuMemcpyHtoDAsync_v2(DevicePointer to, const void *from, size_t bytes, Stream *stream) {
   return withContext([&](Context &context) {
-    return enqueue(context, stream, [&context, to, from, bytes] { return copyDown(context, to, from, bytes); });
+    return context.streams.enqueue(stream, [&context, to, from, bytes] { return copyDown(context, to, from, bytes); });
   });
 }
 KVCSIM_API cuMemcpyDtoHAsync_v2(void *to, DevicePointer from, size_t bytes, Stream *stream) {
   return withContext([&](Context &context) {
-    return enqueue(context, stream, [&context, to, from, bytes] { return copyUp(context, to, from, bytes); });
+    return context.streams.enqueue(stream, [&context, to, from, bytes] { return copyUp(context, to, from, bytes); });
   });
 }
 KVCSIM_API cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Stream *stream) {
   return withContext([&](Context &context) {
-    return enqueue(context, stream, [&context, to, from, bytes] { return copyAcross(context, to, from, bytes); });
+    return context.streams.enqueue(stream,
+                                   [&context, to, from, bytes] { return copyAcross(context, to, from, bytes); });
   });
 }
 KVCSIM_API cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t bytes, Stream *stream) {
   return withContext([&](Context &context) {
-    return enqueue(context, stream, [&context, to, from, bytes] { return copyAny(context, to, from, bytes); });
+    return context.streams.enqueue(stream, [&context, to, from, bytes] { return copyAny(context, to, from, bytes); });
   });
 }
 
@@ -272,7 +216,7 @@ KVCSIM_API cuMemcpy2D_v2(const Copy2D *copy) {
 }
 KVCSIM_API cuMemcpy2DAsync_v2(const Copy2D *copy, Stream *stream) {
   return withContext([&](Context &context) {
-    return enqueue(context, stream, [&context, copy = *copy] { return copy2D(context, copy); });
+    return context.streams.enqueue(stream, [&context, copy = *copy] { return copy2D(context, copy); });
   });
 }
 
@@ -300,7 +244,8 @@ template <typename T> static Result fill(Context &context, DevicePointer to, T v
   }                                                                                                                    \
   KVCSIM_API asyncName(DevicePointer to, type value, size_t count, Stream *stream) {                                   \
     return withContext([&](Context &context) {                                                                         \
-      return enqueue(context, stream, [&context, to, value, count] { return fill(context, to, value, count); });       \
+      return context.streams.enqueue(stream,                                                                           \
+                                     [&context, to, value, count] { return fill(context, to, value, count); });        \
     });                                                                                                                \
   }
 KVCSIM_FILL(cuMemsetD8_v2, cuMemsetD8Async, unsigned char)

@@ -141,7 +141,7 @@ static bool isFunction(const Context &context, const FunctionHandle *function) {
 }
 
 template <typename F> static int withFunction(FunctionHandle *function, F f) {
-  return withContext([&](Context &context) -> Result {
+  return withContext([&](Context &context) -> int {
     if (!isFunction(context, function)) {
       return error(InvalidHandle, "expects a function of this context");
     }
@@ -279,8 +279,8 @@ static Result run(Context &context, const ptx::Program &program, const ptx::Laun
   }
 }
 
-static Result launch(Context &context, FunctionHandle *function, ptx::LaunchConfig config, Stream *stream,
-                     void **parameters, void **extra) {
+static int launch(Context &context, FunctionHandle *function, ptx::LaunchConfig config, Stream *stream,
+                  void **parameters, void **extra) {
   const ptx::Program &program = *function->program;
   const Chip &chip = *context.device->chip;
   config.parameters.assign(program.parameterBytes, 0);
@@ -329,7 +329,7 @@ static Result launch(Context &context, FunctionHandle *function, ptx::LaunchConf
                  fmt::format("expects clusters of at most 8 CTAs, but got {}", config.cluster.count()));
   }
   checkLaunch(program, config);
-  return enqueue(context, stream, [&context, module = function->module, &program, config]() -> Result {
+  return context.streams.enqueue(stream, [&context, module = function->module, &program, config]() -> Result {
     // A graph may outlive the module of its kernels.
     if (!isIn(context.modules, module)) {
       return error(InvalidHandle, "expects the modules of a graph's kernels to be loaded when it is launched");
@@ -365,7 +365,7 @@ KVCSIM_API cuLaunchCooperativeKernel(FunctionHandle *function, unsigned gridX, u
 
 KVCSIM_API cuLaunchKernelEx(const LaunchConfiguration *from, FunctionHandle *function, void **parameters,
                             void **extra) {
-  return withFunction(function, [&](Context &context) -> Result {
+  return withFunction(function, [&](Context &context) -> int {
     ptx::LaunchConfig config;
     config.grid = {from->gridX, from->gridY, from->gridZ};
     config.block = {from->blockX, from->blockY, from->blockZ};
@@ -397,7 +397,7 @@ KVCSIM_API cuLaunchKernelEx(const LaunchConfiguration *from, FunctionHandle *fun
 
 KVCSIM_API cuLaunchHostFunc(Stream *stream, void (*function)(void *), void *data) {
   return withContext([&](Context &context) {
-    return enqueue(context, stream, [function, data] {
+    return context.streams.enqueue(stream, [function, data] {
       function(data);
       return Success;
     });

@@ -60,9 +60,7 @@ static Device *addDevice(std::string_view target) {
   if (!chip) {
     return nullptr;
   }
-  auto device = std::make_unique<Device>();
-  device->chip = chip;
-  runtime().devices.push_back(std::move(device));
+  runtime().devices.push_back(std::make_unique<Device>(runtime(), *chip));
   return runtime().devices.back().get();
 }
 
@@ -162,6 +160,13 @@ static constexpr struct {
     {HostMemoryNotRegistered, "hipErrorHostMemoryNotRegistered", "the memory is not registered"},
     {LaunchFailed, "hipErrorLaunchFailure", "unspecified launch failure"},
     {NotSupported, "hipErrorNotSupported", "operation not supported"},
+    {StreamCaptureUnsupported, "hipErrorStreamCaptureUnsupported",
+     "the operation is not permitted when the stream is capturing"},
+    {StreamCaptureInvalidated, "hipErrorStreamCaptureInvalidated", "the capture was invalidated"},
+    {StreamCaptureUnmatched, "hipErrorStreamCaptureUnmatched", "the capture was not begun in this stream"},
+    {StreamCaptureImplicit, "hipErrorStreamCaptureImplicit",
+     "the operation would depend on a capturing stream by the default stream"},
+    {StreamCaptureWrongThread, "hipErrorStreamCaptureWrongThread", "the capture was begun by another thread"},
     {Unknown, "hipErrorUnknown", "unknown error"},
 };
 
@@ -353,16 +358,14 @@ KVCSIM_API hipGetDevicePropertiesR0600(DeviceProperties *to, int ordinal) {
 }
 
 KVCSIM_API hipDeviceSynchronize(void) {
-  return withDevice([](Device &) { return Success; });
+  return withoutCapture("synchronisation of the device", [](Device &) { return Success; });
 }
 
 /// Frees everything of the device, and forgets a kernel's failure.
 KVCSIM_API hipDeviceReset(void) {
   return guarded([] {
     auto &device = runtime().devices[size_t(currentDevice())];
-    const amdgcn::Chip *chip = device->chip;
-    device = std::make_unique<Device>();
-    device->chip = chip;
+    device = std::make_unique<Device>(runtime(), *device->chip);
     return Success;
   });
 }

@@ -33,6 +33,11 @@ enum Result : int {
   HostMemoryNotRegistered = 713,
   LaunchFailed = 719,
   NotSupported = 801,
+  StreamCaptureUnsupported = 900,
+  StreamCaptureInvalidated = 901,
+  StreamCaptureUnmatched = 903,
+  StreamCaptureImplicit = 906,
+  StreamCaptureWrongThread = 908,
   Unknown = 999,
 };
 

@@ -10,102 +10,63 @@ static uint64_t addressOf(const void *pointer) { return reinterpret_cast<uint64_
 
 // Allocation ----------------------------------------------------------------------------------------------------------
 
-static Result allocate(Device &device, void **pointer, size_t bytes) {
+/// Nothing is an allocation of no bytes.
+static int allocate(Device &device, void **pointer, size_t bytes) {
   if (!pointer) {
     return error(InvalidValue, "expects a place for the address of an allocation");
   }
-  *pointer = nullptr;
-  if (bytes == 0) {
-    return Success;
-  }
-  if (bytes > device.chip->memoryBytes - device.memory.bytesInUse()) {
-    return error(OutOfMemory, fmt::format("expects at most {} bytes of device memory, but got {}",
-                                          device.chip->memoryBytes - device.memory.bytesInUse(), bytes));
-  }
-  // A host that has no memory left is told apart from a program error.
-  try {
-    *pointer = reinterpret_cast<void *>(device.memory.allocate(bytes, fmt::format("an allocation of {} bytes", bytes)));
-  } catch (const Fault &fault) {
-    return error(OutOfMemory, fault.what());
-  }
-  return Success;
-}
-
-static Result release(Device &device, void *pointer) {
-  if (pointer && !device.memory.free(addressOf(pointer))) {
-    return error(InvalidValue, fmt::format("expects the address of an allocation, but got {:#x}: {}",
-                                           addressOf(pointer), device.memory.describe(addressOf(pointer))));
-  }
-  return Success;
+  unsigned long long address = 0;
+  const int result = bytes == 0 ? Success : device.memory.allocate(&address, bytes);
+  *pointer = reinterpret_cast<void *>(address);
+  return result;
 }
 
 KVCSIM_API hipMalloc(void **pointer, size_t bytes) {
-  return withDevice([&](Device &device) { return allocate(device, pointer, bytes); });
+  return withoutCapture("allocation", [&](Device &device) { return allocate(device, pointer, bytes); });
 }
 KVCSIM_API hipFree(void *pointer) {
-  return withDevice([&](Device &device) { return release(device, pointer); });
+  return withoutCapture("release of memory", [&](Device &device) { return device.memory.release(addressOf(pointer)); });
 }
-KVCSIM_API hipMallocAsync(void **pointer, size_t bytes, Stream *stream) { return hipMalloc(pointer, bytes); }
-KVCSIM_API hipFreeAsync(void *pointer, Stream *stream) { return hipFree(pointer); }
+KVCSIM_API hipMallocAsync(void **pointer, size_t bytes, Stream *stream) {
+  return withDevice([&](Device &device) { return allocate(device, pointer, bytes); });
+}
+KVCSIM_API hipFreeAsync(void *pointer, Stream *stream) {
+  return withDevice([&](Device &device) {
+    return device.streams.enqueue(stream, [&device, pointer] { return device.memory.release(addressOf(pointer)); });
+  });
+}
 
 KVCSIM_API hipMemGetInfo(size_t *free, size_t *total) {
   return withDevice([&](Device &device) {
     *total = device.chip->memoryBytes;
-    *free = *total - device.memory.bytesInUse();
+    *free = device.memory.bytesFree();
     return Success;
   });
 }
 
 // Host memory that the device reaches at the same address.
 KVCSIM_API hipHostMalloc(void **pointer, size_t bytes, unsigned flags) {
-  return withDevice([&](Device &device) -> Result {
-    if (!pointer || bytes == 0) {
-      return error(InvalidValue, "expects a size above 0 for an allocation");
-    }
-    auto memory = std::make_unique<uint8_t[]>(bytes);
-    *pointer = memory.get();
-    device.memory.registerHost(*pointer, bytes, "host memory of the runtime");
-    device.hostMemory.emplace(*pointer, std::move(memory));
-    return Success;
-  });
+  return withoutCapture("allocation", [&](Device &device) { return device.memory.allocateHost(pointer, bytes); });
 }
 KVCSIM_API hipHostFree(void *pointer) {
-  return withDevice([&](Device &device) -> Result {
-    if (pointer && device.hostMemory.erase(pointer) == 0) {
-      return error(InvalidValue, "expects host memory of hipHostMalloc");
-    }
-    device.memory.free(addressOf(pointer));
-    return Success;
-  });
+  return withoutCapture("release of memory",
+                        [&](Device &device) -> int { return pointer ? device.memory.releaseHost(pointer) : Success; });
 }
 KVCSIM_API hipHostRegister(void *pointer, size_t bytes, unsigned flags) {
-  return withDevice([&](Device &device) -> Result {
-    if (!pointer || bytes == 0) {
-      return error(InvalidValue, "expects host memory to register");
-    }
-    if (!device.registered.insert(pointer).second) {
-      return error(HostMemoryAlreadyRegistered, "expects host memory that is not registered");
-    }
-    device.memory.registerHost(pointer, bytes, "registered host memory");
-    return Success;
-  });
+  return withoutCapture("registration of memory",
+                        [&](Device &device) { return device.memory.registerHost(pointer, bytes); });
 }
 KVCSIM_API hipHostUnregister(void *pointer) {
-  return withDevice([&](Device &device) -> Result {
-    if (device.registered.erase(pointer) == 0) {
-      return error(HostMemoryNotRegistered, "expects host memory that is registered");
-    }
-    device.memory.free(addressOf(pointer));
-    return Success;
-  });
+  return withoutCapture("registration of memory",
+                        [&](Device &device) { return device.memory.unregisterHost(pointer); });
 }
 KVCSIM_API hipHostGetDevicePointer(void **pointer, void *host, unsigned flags) {
-  return withDevice([&](Device &device) -> Result {
-    if (!device.memory.find(addressOf(host))) {
-      return error(InvalidValue, "expects host memory of the runtime, or registered memory");
+  return withDevice([&](Device &device) {
+    const int result = device.memory.checkHost(host);
+    if (result == Success) {
+      *pointer = host;
     }
-    *pointer = host;
-    return Success;
+    return result;
   });
 }
 
@@ -134,26 +95,24 @@ static Result copy(Device &device, void *to, const void *from, size_t bytes, int
   return Success;
 }
 
-static int copyOn(void *to, const void *from, size_t bytes, int kind, const Stream *stream) {
-  return withDevice([&](Device &device) -> Result {
-    return isStream(device, stream) ? copy(device, to, from, bytes, kind)
-                                    : error(InvalidHandle, "expects a stream of this device");
+static int copyAndWait(void *to, const void *from, size_t bytes, int kind) {
+  return withoutCapture("copy that waits", [&](Device &device) { return copy(device, to, from, bytes, kind); });
+}
+static int copyOn(void *to, const void *from, size_t bytes, int kind, Stream *stream) {
+  return withDevice([&](Device &device) {
+    return device.streams.enqueue(stream, [=, &device] { return copy(device, to, from, bytes, kind); });
   });
 }
 
-KVCSIM_API hipMemcpy(void *to, const void *from, size_t bytes, int kind) {
-  return copyOn(to, from, bytes, kind, nullptr);
-}
+KVCSIM_API hipMemcpy(void *to, const void *from, size_t bytes, int kind) { return copyAndWait(to, from, bytes, kind); }
 KVCSIM_API hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, Stream *stream) {
   return copyOn(to, from, bytes, kind, stream);
 }
 KVCSIM_API hipMemcpyHtoD(void *to, const void *from, size_t bytes) {
-  return copyOn(to, from, bytes, HostToDevice, nullptr);
+  return copyAndWait(to, from, bytes, HostToDevice);
 }
-KVCSIM_API hipMemcpyDtoH(void *to, void *from, size_t bytes) { return copyOn(to, from, bytes, DeviceToHost, nullptr); }
-KVCSIM_API hipMemcpyDtoD(void *to, void *from, size_t bytes) {
-  return copyOn(to, from, bytes, DeviceToDevice, nullptr);
-}
+KVCSIM_API hipMemcpyDtoH(void *to, void *from, size_t bytes) { return copyAndWait(to, from, bytes, DeviceToHost); }
+KVCSIM_API hipMemcpyDtoD(void *to, void *from, size_t bytes) { return copyAndWait(to, from, bytes, DeviceToDevice); }
 KVCSIM_API hipMemcpyHtoDAsync(void *to, const void *from, size_t bytes, Stream *stream) {
   return copyOn(to, from, bytes, HostToDevice, stream);
 }
@@ -164,31 +123,34 @@ KVCSIM_API hipMemcpyDtoDAsync(void *to, void *from, size_t bytes, Stream *stream
   return copyOn(to, from, bytes, DeviceToDevice, stream);
 }
 
-template <typename T> static int fill(void *to, T value, size_t count, const Stream *stream) {
-  return withDevice([&](Device &device) -> Result {
-    if (!isStream(device, stream)) {
-      return error(InvalidHandle, "expects a stream of this device");
-    }
-    uint8_t *at = count == 0 ? nullptr : device.memory.at(addressOf(to), count * sizeof(T), "fill");
-    for (size_t i = 0; i < count; ++i) {
-      std::memcpy(at + i * sizeof(T), &value, sizeof(T));
-    }
-    return Success;
+template <typename T> static Result fill(Device &device, void *to, T value, size_t count) {
+  uint8_t *at = count == 0 ? nullptr : device.memory.at(addressOf(to), count * sizeof(T), "fill");
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(at + i * sizeof(T), &value, sizeof(T));
+  }
+  return Success;
+}
+template <typename T> static int fillAndWait(void *to, T value, size_t count) {
+  return withoutCapture("fill that waits", [&](Device &device) { return fill(device, to, value, count); });
+}
+template <typename T> static int fillOn(void *to, T value, size_t count, Stream *stream) {
+  return withDevice([&](Device &device) {
+    return device.streams.enqueue(stream, [=, &device] { return fill(device, to, value, count); });
   });
 }
-KVCSIM_API hipMemset(void *to, int value, size_t bytes) { return fill(to, uint8_t(value), bytes, nullptr); }
+KVCSIM_API hipMemset(void *to, int value, size_t bytes) { return fillAndWait(to, uint8_t(value), bytes); }
 KVCSIM_API hipMemsetAsync(void *to, int value, size_t bytes, Stream *stream) {
-  return fill(to, uint8_t(value), bytes, stream);
+  return fillOn(to, uint8_t(value), bytes, stream);
 }
-KVCSIM_API hipMemsetD8(void *to, unsigned char value, size_t count) { return fill(to, value, count, nullptr); }
+KVCSIM_API hipMemsetD8(void *to, unsigned char value, size_t count) { return fillAndWait(to, value, count); }
 KVCSIM_API hipMemsetD8Async(void *to, unsigned char value, size_t count, Stream *stream) {
-  return fill(to, value, count, stream);
+  return fillOn(to, value, count, stream);
 }
-KVCSIM_API hipMemsetD16(void *to, unsigned short value, size_t count) { return fill(to, value, count, nullptr); }
+KVCSIM_API hipMemsetD16(void *to, unsigned short value, size_t count) { return fillAndWait(to, value, count); }
 KVCSIM_API hipMemsetD16Async(void *to, unsigned short value, size_t count, Stream *stream) {
-  return fill(to, value, count, stream);
+  return fillOn(to, value, count, stream);
 }
-KVCSIM_API hipMemsetD32(void *to, int value, size_t count) { return fill(to, value, count, nullptr); }
+KVCSIM_API hipMemsetD32(void *to, int value, size_t count) { return fillAndWait(to, value, count); }
 KVCSIM_API hipMemsetD32Async(void *to, int value, size_t count, Stream *stream) {
-  return fill(to, value, count, stream);
+  return fillOn(to, value, count, stream);
 }

@@ -53,7 +53,7 @@ static uint64_t sizeOfImage(const uint8_t *image) {
 }
 
 KVCSIM_API hipModuleLoadData(Module **module, const void *image) {
-  return withDevice([&](Device &device) -> Result {
+  return withoutCapture("load of a module", [&](Device &device) -> Result {
     if (!module || !image) {
       return error(InvalidValue, "expects an image");
     }
@@ -72,7 +72,7 @@ KVCSIM_API hipModuleLoadDataEx(Module **module, const void *image, unsigned coun
 }
 
 KVCSIM_API hipModuleLoad(Module **module, const char *path) {
-  return withDevice([&](Device &device) -> Result {
+  return withoutCapture("load of a module", [&](Device &device) -> Result {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
       return error(FileNotFound, fmt::format("expects a readable file, but got {}", path));
@@ -83,7 +83,7 @@ KVCSIM_API hipModuleLoad(Module **module, const char *path) {
 }
 
 KVCSIM_API hipModuleUnload(Module *module) {
-  return withDevice([&](Device &device) -> Result {
+  return withoutCapture("unload of a module", [&](Device &device) -> Result {
     return removeFrom(device.modules, module) ? Success : error(InvalidHandle, "expects a module of this device");
   });
 }
@@ -129,7 +129,7 @@ KVCSIM_API hipModuleGetGlobal(void **pointer, size_t *bytes, Module *module, con
 // Functions -----------------------------------------------------------------------------------------------------------
 
 template <typename F> static int withFunction(const Function *function, F f) {
-  return withDevice([&](Device &device) -> Result {
+  return withDevice([&](Device &device) -> int {
     for (const auto &module : device.modules) {
       for (const auto &[name, handle] : module->functions) {
         if (handle.get() == function) {
@@ -222,10 +222,7 @@ static void run(Device &device, const amdgcn::Program &program, const LaunchConf
 KVCSIM_API hipModuleLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
                                  unsigned blockY, unsigned blockZ, unsigned ldsBytes, Stream *stream, void **parameters,
                                  void **extra) {
-  return withFunction(function, [&](Device &device) -> Result {
-    if (!isStream(device, stream)) {
-      return error(InvalidHandle, "expects a stream of this device");
-    }
+  return withFunction(function, [&](Device &device) -> int {
     const amdgcn::Program &program = *function->program;
     const auto arguments = program.kernel->explicitArguments();
     LaunchConfig config;
@@ -269,7 +266,13 @@ KVCSIM_API hipModuleLaunchKernel(Function *function, unsigned gridX, unsigned gr
                    fmt::format("expects {} arguments for {}, but got none", arguments.size(), program.name));
     }
     checkLaunch(program, config);
-    run(device, program, config);
-    return Success;
+    return device.streams.enqueue(stream, [&device, module = function->module, &program, config]() -> Result {
+      // A graph may outlive the module of its kernels.
+      if (!isIn(device.modules, module)) {
+        return error(InvalidHandle, "expects the modules of a graph's kernels to be loaded when it is launched");
+      }
+      run(device, program, config);
+      return Success;
+    });
   });
 }

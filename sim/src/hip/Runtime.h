@@ -8,15 +8,12 @@
 #define KVCSIM_HIP_RUNTIME_H
 
 #include "amdgcn/Session.h"
-#include "common/DriverOptions.h"
+#include "common/DeviceMemory.h"
+#include "common/Streams.h"
 #include "hip/HipTypes.h"
 
-#include <algorithm>
-#include <chrono>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <set>
 
 #define KVCSIM_API extern "C" __attribute__((visibility("default"))) int
 
@@ -33,24 +30,17 @@ struct Module {
   std::unique_ptr<amdgcn::LoadedModule> loaded;
   std::map<std::string, std::unique_ptr<Function>> functions;
 };
-struct Stream {
-  unsigned flags = 0;
-};
-struct Event {
-  bool recorded = false;
-  std::chrono::steady_clock::time_point time;
-};
 
 struct Device {
   const amdgcn::Chip *chip = nullptr;
   /// What every call returns after a kernel has failed.
   Result failed = Success;
-  GlobalMemory memory;
-  std::set<std::unique_ptr<Module>> modules;
-  std::set<std::unique_ptr<Stream>> streams;
-  std::set<std::unique_ptr<Event>> events;
-  std::map<void *, std::unique_ptr<uint8_t[]>> hostMemory;
-  std::set<void *> registered;
+  DeviceMemory memory;
+  Handles<Module> modules;
+  Streams streams;
+
+  Device(DriverOptions &state, const amdgcn::Chip &chip)
+      : chip(&chip), memory(state, chip.memoryBytes), streams(state) {}
 };
 
 struct Runtime : DriverOptions {
@@ -70,22 +60,10 @@ void initialise();
 Result error(Result result, std::string text);
 Result resultOf(const Fault &fault);
 
-template <typename Set> auto *addTo(Set &set, typename Set::value_type value) {
-  auto *pointer = value.get();
-  set.insert(std::move(value));
-  return pointer;
-}
-template <typename Set, typename T> bool removeFrom(Set &set, T *pointer) {
-  return std::erase_if(set, [&](const auto &owned) { return owned.get() == pointer; }) != 0;
-}
-template <typename Set, typename T> bool isIn(const Set &set, const T *pointer) {
-  return std::any_of(set.begin(), set.end(), [&](const auto &owned) { return owned.get() == pointer; });
-}
-
 /// Runs a call under the lock, with its exceptions turned into results.
 template <typename F> int guarded(F f) {
   std::lock_guard lock(runtime().mutex);
-  Result result = Success;
+  int result = Success;
   try {
     initialise();
     result = f();
@@ -97,21 +75,26 @@ template <typename F> int guarded(F f) {
     result = error(Unknown, other.what());
   }
   if (result != Success) {
-    lastResult() = result;
+    lastResult() = Result(result);
   }
   return result;
 }
 
 /// The same for calls on the thread's device, which must not have failed.
 template <typename F> int withDevice(F f) {
-  return guarded([&]() -> Result {
+  return guarded([&]() -> int {
     Device &device = *runtime().devices[size_t(currentDevice())];
     return device.failed != Success ? device.failed : f(device);
   });
 }
 
-/// False for a handle that is neither null (the default stream) nor a stream of the device.
-bool isStream(const Device &device, const Stream *stream);
+/// The same for calls that may not be made while a stream captures.
+template <typename F> int withoutCapture(const char *what, F f) {
+  return withDevice([&](Device &device) -> int {
+    const int refused = device.streams.refuseWhileCapturing(what);
+    return refused == Success ? f(device) : refused;
+  });
+}
 
 } // namespace kvc::sim::hip
 

@@ -1,4 +1,4 @@
-//===- CudaGraphs.h - Graphs of launches that come again --------*- C++ -*-===//
+//===- Graphs.h - Graphs of launches that come again ------------*- C++ -*-===//
 //
 // A decode step is the same sequence of launches as the one before: the same kernels, grids and words, because what
 // grows (lengths, page tables, positions) lies in memory and buffers come back at their addresses. Such a sequence is
@@ -6,23 +6,22 @@
 // is only ever launched in place of the launches that it was made of.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KVC_CUDA_CUDAGRAPHS_H
-#define KVC_CUDA_CUDAGRAPHS_H
+#ifndef KVC_GPU_GRAPHS_H
+#define KVC_GPU_GRAPHS_H
 
-#include "core/Device.h"
-#include "cuda/CudaDriver.h"
+#include "gpu/GpuDevice.h"
 
 #include <atomic>
 #include <mutex>
 
-namespace kvc::rt::cuda {
+namespace kvc::rt::gpu {
 
 /// Of all modules of a device.
 struct GraphCounters {
   std::atomic<int64_t> captured = 0, launched = 0;
 };
 
-/// Of the kernels of one module. Thread-safe; the caller has made the context current.
+/// Of the kernels of one module. Thread-safe; the caller has made the device current, and keeps its context.
 class GraphCache {
 public:
   /// Puts one launch into a stream.
@@ -30,8 +29,8 @@ public:
   /// Sequences that are remembered; the one that was not used for longest goes.
   static constexpr size_t most = 32;
 
-  GraphCache(std::shared_ptr<Driver> driver, std::shared_ptr<GraphCounters> counters)
-      : driver(std::move(driver)), counters(std::move(counters)) {}
+  GraphCache(const DeviceContext &context, std::shared_ptr<GraphCounters> counters)
+      : driver(context.driver()), counters(std::move(counters)) {}
 
   /// Launches a graph of `launches` on a stream, and captures it before where the same came once. False, and nothing is
   /// launched: they are new.
@@ -49,7 +48,7 @@ private:
   void remember(uint64_t hash, std::span<const Launch> launches);
   Status capture(Entry &entry, const Enqueue &enqueue);
 
-  std::shared_ptr<Driver> driver;
+  const Driver &driver;
   std::shared_ptr<GraphCounters> counters;
   std::mutex mutex;
   std::vector<Entry> entries;
@@ -57,6 +56,6 @@ private:
   uint64_t clock = 0;
 };
 
-} // namespace kvc::rt::cuda
+} // namespace kvc::rt::gpu
 
-#endif // KVC_CUDA_CUDAGRAPHS_H
+#endif // KVC_GPU_GRAPHS_H

@@ -1,9 +1,9 @@
-//===- CudaGraphs.cpp - Graphs of launches that come again ----------------===//
-#include "cuda/CudaGraphs.h"
+//===- Graphs.cpp - Graphs of launches that come again --------------------===//
+#include "gpu/Graphs.h"
 
 #include <algorithm>
 
-namespace kvc::rt::cuda {
+namespace kvc::rt::gpu {
 namespace {
 
 uint64_t hashOf(std::span<const Launch> launches) {
@@ -34,7 +34,7 @@ void GraphCache::remember(uint64_t hash, std::span<const Launch> launches) {
     auto oldest = std::min_element(entries.begin(), entries.end(),
                                    [](const Entry &a, const Entry &b) { return a.lastUse < b.lastUse; });
     if (oldest->exec) {
-      (void)driver->cuGraphExecDestroy(oldest->exec);
+      (void)driver.destroyGraphExec(oldest->exec);
     }
     entries.erase(oldest);
   }
@@ -43,28 +43,28 @@ void GraphCache::remember(uint64_t hash, std::span<const Launch> launches) {
 
 Status GraphCache::capture(Entry &entry, const Enqueue &enqueue) {
   // A stream of its own: what other threads launch meanwhile is not meant.
-  int result = captureStream ? success : driver->cuStreamCreate(&captureStream, streamNonBlocking);
+  int result = captureStream ? success : driver.createStream(&captureStream, streamNonBlocking);
   if (result == success) {
-    result = driver->cuStreamBeginCapture_v2(captureStream, captureThreadLocal);
+    result = driver.beginCapture(captureStream, captureThreadLocal);
   }
   if (result != success) {
-    return driver->failure(result, "cannot begin to capture a graph");
+    return driver.failure(result, "cannot begin to capture a graph");
   }
   for (const Launch &launch : entry.launches) {
     result = result == success ? enqueue(launch, captureStream) : result;
   }
   Graph graph = nullptr;
-  const int ended = driver->cuStreamEndCapture(captureStream, &graph);
+  const int ended = driver.endCapture(captureStream, &graph);
   result = result == success ? ended : result;
   if (result == success) {
-    result = driver->cuGraphInstantiateWithFlags(&entry.exec, graph, 0);
+    result = driver.instantiateGraph(&entry.exec, graph, 0);
   }
   if (graph) {
-    (void)driver->cuGraphDestroy(graph);
+    (void)driver.destroyGraph(graph);
   }
   if (result != success) {
     entry.exec = nullptr;
-    return driver->failure(result, "cannot capture a graph of " + std::to_string(entry.launches.size()) + " launches");
+    return driver.failure(result, "cannot capture a graph of " + std::to_string(entry.launches.size()) + " launches");
   }
   ++counters->captured;
   return {};
@@ -83,8 +83,8 @@ Result<bool> GraphCache::launch(std::span<const Launch> launches, Stream stream,
   if (!entry->exec) {
     KVC_RETURN_IF_ERROR(capture(*entry, enqueue));
   }
-  if (int result = driver->cuGraphLaunch(entry->exec, stream)) {
-    return driver->failure(result, "cannot launch a graph of " + std::to_string(launches.size()) + " kernels");
+  if (int result = driver.launchGraph(entry->exec, stream)) {
+    return driver.failure(result, "cannot launch a graph of " + std::to_string(launches.size()) + " kernels");
   }
   ++counters->launched;
   return true;
@@ -94,14 +94,14 @@ void GraphCache::clear() {
   std::lock_guard lock(mutex);
   for (const Entry &entry : entries) {
     if (entry.exec) {
-      (void)driver->cuGraphExecDestroy(entry.exec);
+      (void)driver.destroyGraphExec(entry.exec);
     }
   }
   entries.clear();
   if (captureStream) {
-    (void)driver->cuStreamDestroy_v2(captureStream);
+    (void)driver.destroyStream(captureStream);
     captureStream = nullptr;
   }
 }
 
-} // namespace kvc::rt::cuda
+} // namespace kvc::rt::gpu
