@@ -5,6 +5,7 @@
 #include "common/Fault.h"
 #include "ptx/Session.h"
 
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +16,8 @@ struct RunOptions {
   ptx::Dim3 grid, block{32, 1, 1}, cluster;
   uint32_t shared = 0;
   ptx::LaunchOptions launch;
+  /// Changes the buffer before the launch, given its address.
+  std::function<void(uint64_t, std::vector<uint8_t> &)> prepare;
 };
 
 /// Runs `kernel` of a module on one buffer, whose address is its only parameter, and gives the buffer back.
@@ -25,6 +28,9 @@ inline std::vector<uint8_t> runModule(const std::string &text, std::vector<uint8
   const ptx::Program &program = module.kernel("kernel");
   const uint64_t bytes = std::max<size_t>(buffer.size(), 1);
   const uint64_t address = memory.allocate(bytes, "the buffer");
+  if (options.prepare) {
+    options.prepare(address, buffer);
+  }
   std::copy(buffer.begin(), buffer.end(), memory.at(address, bytes, "test"));
   ptx::LaunchConfig config;
   config.grid = options.grid;

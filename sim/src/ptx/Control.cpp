@@ -83,9 +83,6 @@ void execBarrier(Warp &warp, const Inst &inst, uint32_t active) {
            barrier.full ? std::string("the whole CTA") : fmt::format("{}", barrier.expectedThreads),
            counted ? fmt::format("{}", expected) : std::string("the whole CTA"));
     }
-    if (counted && barrier.arrivedThreads + laneCount > expected) {
-      fail(FaultKind::Deadlock, "expects {} threads at barrier {}, but more arrive", expected, id);
-    }
     barrier.full = !counted;
     barrier.expectedThreads = expected;
     barrier.arrivedThreads += laneCount;
