@@ -1,23 +1,21 @@
 #!/usr/bin/env python3
-# Exact counts of attention kernels on NVIDIA targets: the instructions of the real cubin, as often as the simulator runs them.
-"""utils/bench --sim [--write] [--filter TEXT]
+# Exact counts of attention kernels on GPUs: the instructions of the real machine code, as often as the simulator runs them.
+"""utils/bench --sim [--write] [--peers] [--filter TEXT]
 
-Every case is one function (append, attention) that runs on a simulated GPU. The PTX that ran gets a `.loc` line for each
-of its lines, ptxas makes machine code of it, and nvdisasm says which instruction came from which line: so a basic block
-of machine code runs as often as the PTX instructions in it (the value that most of them have). Producer warps, branches
-and loops outside of the innermost one count too. Bytes, sectors, wavefronts and matrix flops are the simulator's.
+Every case is one function (append, attention) that runs on a simulated GPU. On NVIDIA's the PTX that ran gets a `.loc`
+line for each of its lines, ptxas makes machine code of it, and nvdisasm says which instruction came from which line: so
+a basic block of machine code runs as often as the PTX instructions in it (the value that most of them have). Producer
+warps, branches and loops outside of the innermost one count too. On AMD's the machine code itself runs: its instructions
+are counted as they are. Bytes, sectors, wavefronts and matrix flops are the simulator's.
 
 A case that names two lengths is the difference of both: the steady state of one more tile, exactly. The model of the time
-is that of docs/gpu-efficiency.md; no figure is a measurement. The table in that file is kept from rising; --write
-replaces it. The last line is `N passed, N failed, N skipped`.
+is that of docs/gpu-efficiency.md; no figure is a measurement. The tables in that file are kept from rising; --write
+replaces their rows. With --peers the same attention, written in Triton, is compiled and counted in the same run (the
+first call fetches Triton). The last line is `N passed, N failed, N skipped`.
 """
 import argparse
 import collections
 import json
-import os
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -25,10 +23,14 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+import peer_counts
+import sass
+from sass import ROOT, run
+
 DOC = ROOT / "docs" / "gpu-efficiency.md"
-# A warp's m16n8k16: the unit of useful work.
+# A warp's m16n8k16: the unit of useful work on NVIDIA's GPUs; on AMD's it is a tile of so many query rows and slots.
 MMA_FLOPS = 2 * 16 * 8 * 16
+TILE_ROWS, TILE_SLOTS = 128, 64
 # What counts as a rise: a compiler of another day may schedule a few instructions more.
 SLACK = 1.005
 
@@ -46,9 +48,41 @@ CHIPS = {"sm_80": Chip(2048, 2, 10.2), "sm_90a": Chip(4096, 1, 14.5)}
 
 
 @dataclass(frozen=True)
+class Column:
+    name: str
+    digits: int = 3
+    # "less", "more", or nothing: a part of another one, which may move.
+    better: str = "less"
+
+    def shown(self, value):
+        return f"{value:.{0 if value >= 1000 else self.digits}f}"
+
+    def is_worse(self, value, than):
+        unit = 0.5 * 10 ** -(0 if than >= 1000 else self.digits)
+        return value * SLACK + unit < than if self.better == "more" else value > than * SLACK + unit if self.better else False
+
+    def meets(self, value, bar):
+        """As it is shown: a share that prints as its bar is that."""
+        value = float(self.shown(value))
+        return value >= bar if self.better == "more" else value <= bar
+
+
+NVIDIA = [Column("slots"), Column("U", better="more"), Column("smem"), Column("E", better="more"), Column("traffic"),
+          Column("issue / dram"), Column("conflicts", 0)]
+AMD = [Column("instructions", 0), *(Column(name, 0, "") for name in ("matrix", "exp", "vector", "scalar", "LDS", "memory", "waits")),
+       Column("U", better="more"), Column("conflicts"), Column("lane bytes", 1, "more"), Column("traffic"), Column("ratio", 2),
+       Column("scratch", 0)]
+TABLES = {"sm_80": NVIDIA, "sm_90a": NVIDIA, "gfx942": AMD}
+# What the simulator counts, by AMD's columns.
+AMD_CLASSES = {"matrix": ("matrix",), "exp": ("transcendental",), "vector": ("vector", "packed", "cross-lane"),
+               "scalar": ("scalar", "scalar load", "branch"), "LDS": ("LDS read", "LDS write", "LDS atomic"),
+               "memory": ("load", "store", "atomic"), "waits": ("wait", "barrier", "other")}
+
+
+@dataclass(frozen=True)
 class Case:
     name: str
-    kind: str  # prefill (per useful matrix instruction), decode (per 1000 keys and KV head)
+    kind: str  # prefill (per useful matrix instruction or tile), decode (per 1000 keys and KV head, or per tile's slots)
     target: str
     keys: tuple
     rows: int  # 0: as many as keys
@@ -58,33 +92,58 @@ class Case:
     group: int = 1
     causal: bool = True
     bits: float = 16  # of a stored element with its scales
+    # The case whose instructions are 1 in the column "ratio".
+    base: str = ""
+    # What the same work of others is called (peer_counts.py); empty: nobody has it.
+    peer: str = ""
     bars: dict = field(default_factory=dict, hash=False)
 
 
+KIVI4 = "page = 32, k = int4<axis = channel>, v = int4, residual = 128, tail = f32"
+KIVI2 = "page = 32, k = int2<axis = channel>, v = int2, residual = 128, tail = f32"
+
+
 def cases():
-    kivi4 = "page = 32, k = int4<axis = channel>, v = int4, residual = 128, tail = f32"
     for target in CHIPS:
-        old = target == "sm_80"
-        yield Case("prefill hd128 f16", "prefill", target, (512, 1024), 128, causal=False,
-                   bars={"slots": 3.85 if old else 1.8, "U": 0.965, "E": 0.95, "smem": 0.75})
-        yield Case("prefill hd128 f16 causal, S = 4096", "prefill", target, (4096,), 0,
-                   bars={"slots": 4.4 if old else 2.2})
-        yield Case("prefill hd128 f16 causal, page 256, S = 4096", "prefill", target, (4096,), 0,
-                   "page = 256, k = f16, v = f16", bars={"slots": 4.15 if old else 2.0})
-        yield Case("prefill hd64 f16", "prefill", target, (512, 1024), 128, dim=64, causal=False,
-                   bars={"slots": 4.9, "E": 0.94} if old else {"E": 0.94})
-        yield Case("prefill hd128 KIVI int4", "prefill", target, (1024, 1536), 128, kivi4, causal=False,
-                   bars={"slots": 5.5} if old else {})
-        for group in (4, 8):
-            if group == 4:
-                yield Case("decode hd128 f16, group 4", "decode", target, (2048, 4096), 1, group=4,
-                           bars={"traffic": 1.02, "slots": 15000})
-            for bits, bar in ((8, 0.6), (4, 0.9), (2, 1.0)):
-                page = f"page = 32, k = int{bits}, v = int{bits}"
-                if bits == 2:
-                    page = "page = 32, k = int2<axis = channel>, v = int2, residual = 128, tail = f32"
-                yield Case(f"decode hd128 int{bits}, group {group}", "decode", target, (2048, 4096), 1, page, group=group,
-                           bits=bits + 1, bars={"issue / dram": bar})
+        yield from nvidia_cases(target)
+    for target in TABLES:
+        if TABLES[target] is AMD:
+            yield from amd_cases(target)
+
+
+def nvidia_cases(target):
+    old = target == "sm_80"
+    yield Case("prefill hd128 f16", "prefill", target, (512, 1024), 128, causal=False, peer="prefill hd128",
+               bars={"slots": 3.85 if old else 1.8, "U": 0.965, "E": 0.95, "smem": 0.75})
+    yield Case("prefill hd128 f16 causal, S = 4096", "prefill", target, (4096,), 0, bars={"slots": 4.4 if old else 2.2})
+    yield Case("prefill hd128 f16 causal, page 256, S = 4096", "prefill", target, (4096,), 0, "page = 256, k = f16, v = f16",
+               peer="prefill hd128 causal", bars={"slots": 4.15 if old else 2.0})
+    yield Case("prefill hd64 f16", "prefill", target, (512, 1024), 128, dim=64, causal=False, peer="prefill hd64",
+               bars={"slots": 4.9, "E": 0.94} if old else {"E": 0.94})
+    yield Case("prefill hd128 KIVI int4", "prefill", target, (1024, 1536), 128, KIVI4, causal=False,
+               bars={"slots": 5.5} if old else {})
+    for group in (4, 8):
+        if group == 4:
+            yield Case("decode hd128 f16, group 4", "decode", target, (2048, 4096), 1, group=4, peer="decode hd128",
+                       bars={"traffic": 1.02, "slots": 15000})
+        for bits, bar in ((8, 0.6), (4, 0.9), (2, 1.0)):
+            page = KIVI2 if bits == 2 else f"page = 32, k = int{bits}, v = int{bits}"
+            yield Case(f"decode hd128 int{bits}, group {group}", "decode", target, (2048, 4096), 1, page, group=group,
+                       bits=bits + 1, bars={"issue / dram": bar})
+
+
+def amd_cases(target):
+    for dim, bar in ((64, 1100), (128, 1900)):
+        plain = f"prefill hd{dim} f16"
+        yield Case(plain, "prefill", target, (512, 1024), 128, dim=dim, causal=False, peer=f"prefill hd{dim}",
+                   bars={"instructions": bar, "U": 1, "conflicts": 0.05, "scratch": 0})
+        yield Case(f"{plain} causal, S = 4096", "prefill", target, (4096,), 0, dim=dim, base=plain,
+                   peer=f"prefill hd{dim} causal", bars={"ratio": 1.15, "conflicts": 0.05, "scratch": 0})
+    plain = "decode hd128 f16, group 4"
+    yield Case(plain, "decode", target, (2048, 4096), 1, group=4, peer="decode hd128",
+               bars={"instructions": 998, "traffic": 1.02, "scratch": 0})
+    yield Case("decode hd128 KIVI int4, group 4", "decode", target, (2048, 4096), 1, KIVI4, group=4, bits=5, base=plain,
+               bars={"ratio": 1.6, "scratch": 0})
 
 
 MODULE = """\
@@ -97,170 +156,32 @@ func.func @f(%k: tensor<?x{h}x{d}xf32>, %v: tensor<?x{h}x{d}xf32>, %new: !kvcach
 """
 
 
-def tool(name):
-    folders = [os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin"), os.environ.get("PATH", ""),
-               "/usr/local/cuda/bin", str(ROOT / ".cache/cuda/bin")]
-    found = shutil.which(name, path=os.pathsep.join(folders))
-    if not found:
-        raise SystemExit(f"gpu_counts: expects {name} of a CUDA toolkit, but found none; utils/setup fetches it")
-    return found
-
-
-def run(command, **environment):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False,
-                          env={**os.environ, **environment})
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-# Classes of machine instructions, by the beginnings of their names; what fits none is "int".
-CLASSES = [("mma", ("HMMA", "IMMA", "QMMA", "HGMMA", "IGMMA")), ("mufu", ("MUFU",)),
-           ("f32", ("FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSET", "FCHK")),
-           ("f16", ("HADD2", "HFMA2", "HMUL2", "HMNMX2", "HSET", "F2FP", "F2F", "I2F", "F2I", "I2FP")),
-           ("shared", ("LDSM", "LDS", "STS", "STSM")), ("copy", ("LDGSTS", "LDG", "STG", "LDGDEPBAR", "UTMA", "UBLK")),
-           ("shfl", ("SHFL",)), ("bar", ("BAR", "SYNCS", "WARPSYNC", "DEPBAR"))]
-
-
-def class_of(opcode):
-    return next((name for name, prefixes in CLASSES if opcode.startswith(prefixes)), "int")
-
-
-STATEMENT = re.compile(r"^\s*(@!?[%\w]+\s+)?[a-z][\w.:]*(\s|;)")
-
-
-def with_lines(ptx):
-    """The text with its own numbers of lines as the only line information."""
-    result, depth = [], 0
-    for number, line in enumerate(ptx.splitlines(), 1):
-        text = line.strip()
-        if text.startswith((".loc", ".file")):
-            continue
-        # Pieces of assembly have scopes of their own within a kernel's.
-        depth += (text == "{") - (text == "}")
-        if depth and STATEMENT.match(line):
-            result.append(f".loc 1 {number} 0")
-        result.append(line)
-        if text.startswith(".address_size"):
-            result.append('.file 1 "kernel.ptx"')
-    return "\n".join(result) + "\n"
-
-
-@dataclass
-class Block:
-    """A basic block of machine code: opcodes with their lines of the PTX, its label and the one it ends in a branch to."""
-    label: str = ""
-    code: list = field(default_factory=list)
-    target: str = ""
-
-    def tries(self):
-        return any("TRYWAIT" in opcode for opcode, _ in self.code)
-
-
-def machine_code(ptx, target, kernel, folder):
-    """Blocks of a kernel."""
-    (folder / "lines.ptx").write_text(with_lines(ptx))
-    run([tool("ptxas"), f"-arch={target}", "-lineinfo", folder / "lines.ptx", "-o", folder / "lines.cubin"])
-    path = os.pathsep.join([os.environ.get("PATH", ""), str(Path(tool("nvdisasm")).parent)])
-    text = run([tool("nvdisasm"), "-c", "-g", folder / "lines.cubin"], PATH=path)
-    blocks, line, inside = [Block()], 0, False
-    for entry in text.splitlines():
-        if entry.startswith(".section") or entry.lstrip().startswith(".section"):
-            inside = f".text.{kernel}," in entry
-        elif entry.startswith(f".text.{kernel}:"):
-            inside = True
-        if not inside:
-            continue
-        if entry.startswith("$__internal"):
-            # A subroutine of the assembler: what division does with numbers near the ends of the range. It has no lines,
-            # and no case comes there.
-            line = 0
-            blocks.append(Block())
-            continue
-        found = re.search(r'//## File ".*?", line (\d+)', entry)
-        if found:
-            line = int(found.group(1))
-            continue
-        found = re.match(r"^(\.L_\w+):", entry)
-        if found:
-            blocks.append(Block(found.group(1)))
-            continue
-        found = re.match(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", entry)
-        if found:
-            opcode = found.group(1)
-            blocks[-1].code.append((opcode, line))
-            if opcode.split(".")[0] in ("BRA", "EXIT", "BRX", "RET", "CALL"):
-                to = re.search(r"`\((\.L_\w+)\)", entry)
-                blocks[-1].target = to.group(1) if to else ""
-                blocks.append(Block())
-    return [block for block in blocks if block.code or block.label]
-
-
-def waits(ptx):
-    """Lines of loops that wait for a phase, a try and the branch back to it, by their lines."""
-    groups, lines = {}, ptx.splitlines()
-    for number, line in enumerate(lines, 1):
-        if "mbarrier.try_wait" in line:
-            group = frozenset({number, number + 1} if " bra" in lines[number] else {number})
-            groups.update(dict.fromkeys(group, group))
-    return groups
-
-
-def frequencies(blocks, issued, groups):
-    """How often each block runs: as often as most of its lines were issued, where there are some those of which the
-    assembler made no copies elsewhere. A wait is a try and, elsewhere, a loop that tries again: that runs as often as the
-    line was issued beyond the first tries. The simulator puts a waiting warp aside until the phase is over, so that is 0
-    unless a try gives up."""
-    result = []
-    copies = collections.Counter(line for block in blocks for line in {line for _, line in block.code})
-    for block in blocks:
-        lines = [line for _, line in block.code if line in issued]
-        votes = collections.Counter(issued[line] for line in lines if copies[line] == 1)
-        votes = votes or collections.Counter(issued[line] for line in lines)
-        # A tie goes to the rarer: what was moved out of a loop came from more often.
-        result.append(min(votes, key=lambda value: (-votes[value], value)) if votes else 0)
-    places = {block.label: i for i, block in enumerate(blocks) if block.label}
-    group_of = [next((groups[line] for _, line in block.code if line in groups), None) for block in blocks]
-    first = {}
-    for i, block in enumerate(blocks):
-        if not block.tries() or block.target in ("", block.label):
-            continue
-        # A failed try branches to the next ones, maybe through a block in front of their loop.
-        j = places.get(block.target, i)
-        path = [j]
-        while not blocks[j].tries() and not blocks[j].target and j + 1 < len(blocks):
-            j += 1
-            path.append(j)
-        if j != i and blocks[j].tries() and group_of[j]:
-            first[group_of[j]] = result[i], path
-    for i, block in enumerate(blocks):
-        group = next((group for group, (_, path) in first.items() if i in path), None)
-        if not group and group_of[i] in first and all(line in group_of[i] for _, line in block.code):
-            group = group_of[i]
-        if group:
-            result[i] = max(0, max(issued.get(line, 0) for line in group) - first[group][0])
-    return result
-
-
-def weighted(blocks, issued, groups):
-    """Instructions by class, each as often as its block runs."""
-    sums = collections.Counter()
-    for block, often in zip(blocks, frequencies(blocks, issued, groups)):
-        for opcode, _ in block.code:
-            if opcode == "NOP":
-                continue
-            sums[class_of(opcode)] += often
-    return sums
-
-
 @dataclass
 class Counts:
-    classes: collections.Counter
-    totals: collections.Counter
+    """Instructions by class, sums of the simulator, and what does not add up: registers and scratch memory."""
+    classes: collections.Counter = field(default_factory=collections.Counter)
+    totals: collections.Counter = field(default_factory=collections.Counter)
+    resources: dict = field(default_factory=dict)
 
     def minus(self, other):
         return Counts(collections.Counter({k: v - other.classes[k] for k, v in self.classes.items()}),
-                      collections.Counter({k: v - other.totals[k] for k, v in self.totals.items()}))
+                      collections.Counter({k: v - other.totals[k] for k, v in self.totals.items()}), self.resources)
+
+    def add(self, report, target, ptx, folder):
+        """A launch of the simulator's report; `ptx` is what ran on NVIDIA's."""
+        if TABLES[target] is AMD:
+            self.classes.update(report["classes"])
+            for name, value in report["resources"].items():
+                self.resources[name] = max(value, self.resources.get(name, 0))
+            # How many bytes of a lane the loads have that bring the bytes.
+            for instruction in report["instructions"]:
+                if instruction["text"].startswith(("global_load", "buffer_load", "flat_load")) and instruction["lanes"]:
+                    loaded = instruction.get("bytes", 0)
+                    self.totals["loaded"] += loaded
+                    self.totals["loaded_by_width"] += loaded * loaded // instruction["lanes"]
+        else:
+            self.classes.update(sass.counted(ptx, target, report["kernel"], report["instructions"], folder))
+        self.totals.update(report["totals"])
 
 
 def measure(build, folder, case, keys):
@@ -280,46 +201,47 @@ def measure(build, folder, case, keys):
     # One compiler makes what runs and what is counted: nothing comes from an older one's cache.
     compiler = [build / "bin/kvc-compile", folder / "f.mlir", f"--target={case.target}", "--no-cache"]
     run(compiler + ["-o", folder / "f.kvca"])
-    run(compiler + ["--emit=ptx", "-o", folder / "f.ptx"])
+    ptx = ""
+    if TABLES[case.target] is NVIDIA:
+        run(compiler + ["--emit=ptx", "-o", folder / "f.ptx"])
+        ptx = (folder / "f.ptx").read_text()
     run([build / "bin/kvc-run", "module", folder / "f.kvca", "--function", "f", "--inputs",
          ",".join(f"{folder}/{i}.npy" for i in range(len(arrays))), "--outputs", folder / "out.npy", "--capacity", keys,
          "--device", f"sim:{case.target}"],
         KVCSIM_REPORT=str(report), KVCSIM_INSTRUCTIONS="on", KVCSIM_CHECKS="none")
-    ptx = (folder / "f.ptx").read_text()
-    lines = ptx.splitlines()
-    classes, totals = collections.Counter(), collections.Counter()
+    counts = Counts()
     for entry in map(json.loads, report.read_text().splitlines()):
-        if not entry["kernel"].startswith("attention"):
-            continue
-        issued = {}
-        for instruction in entry["instructions"]:
-            if not instruction["line"]:
-                continue  # the end of a kernel that has none
-            text = next(word for word in instruction["text"].split() if not word.startswith("@")).rstrip(";")
-            if text not in lines[instruction["line"] - 1]:
-                raise SystemExit(f"gpu_counts: expects `{text}` in line {instruction['line']} of {folder}/f.ptx, but got "
-                                 f"`{lines[instruction['line'] - 1].strip()}`: not what the simulator ran")
-            issued[instruction["line"]] = max(issued.get(instruction["line"], 0), instruction["issued"])
-        sums = weighted(machine_code(ptx, case.target, entry["kernel"], folder), issued, waits(ptx))
-        classes.update(sums)
-        totals.update(entry["totals"])
-    return Counts(classes, totals)
+        if entry["kernel"].startswith("attention"):
+            counts.add(entry, case.target, ptx, folder)
+    return counts
 
 
-def figures(case, counts, keys):
-    """What the table shows of a case; `keys` is how many more keys the counts are for."""
+def count_peer(build, folder, case, variant, keys):
+    report, ptx = peer_counts.launch(build, folder, case, variant, keys)
+    counts = Counts()
+    counts.add(report, case.target, ptx, folder)
+    return counts
+
+
+def difference(case, count):
+    """Counts of a case and the keys that they are for; `count` gives those of some number of keys."""
+    counts = [count(keys) for keys in case.keys]
+    return (counts[1].minus(counts[0]), case.keys[1] - case.keys[0]) if len(counts) == 2 else (counts[0], case.keys[0])
+
+
+def pairs_of(case, keys):
+    """Pairs of a query row and a slot, of one head, in `keys` more slots."""
+    if case.kind == "prefill" and case.causal:
+        # Tiles of 64 x 64 that somebody sees.
+        tiles = keys // 64
+        return 64 * 64 * tiles * (tiles + 1) // 2
+    return keys * (case.rows or keys)
+
+
+def nvidia_figures(case, counts, keys):
     chip, totals = CHIPS[case.target], counts.totals
     slots = sum(counts.classes.values())
-    heads = case.kv_heads * case.group
-    if case.kind == "prefill":
-        pairs = keys * (case.rows or keys)
-        if case.causal:
-            # Tiles of 64 x 64 that somebody sees.
-            tiles = keys // 64
-            pairs = 64 * 64 * tiles * (tiles + 1) // 2
-        useful = 4 * case.dim * pairs * heads
-    else:
-        useful = 4 * case.dim * keys * heads
+    useful = 4 * case.dim * pairs_of(case, keys) * case.kv_heads * case.group
     cycles = {"tensor": totals["mma_flops"] / chip.mma, "issue": slots / 4, "f32": counts.classes["f32"] * chip.f32 / 4,
               "mufu": counts.classes["mufu"] * 8 / 4, "smem": totals["shared_wavefronts"]}
     ideal_bytes = keys * case.kv_heads * 2 * case.dim * case.bits / 8
@@ -337,77 +259,126 @@ def figures(case, counts, keys):
     return result
 
 
-# Larger is better.
-GROWING = ("U", "E")
-COLUMNS = ("slots", "U", "smem", "E", "traffic", "issue / dram", "conflicts")
+def amd_figures(case, counts, keys):
+    totals = counts.totals
+    pairs = pairs_of(case, keys)
+    units = keys * case.kv_heads / TILE_SLOTS
+    if case.kind == "prefill":
+        units = pairs * case.kv_heads * case.group / (TILE_ROWS * TILE_SLOTS)
+    result = {name: sum(counts.classes[c] for c in classes) / units for name, classes in AMD_CLASSES.items()}
+    result["instructions"] = totals["instructions"] / units
+    result["U"] = 4 * case.dim * pairs * case.kv_heads * case.group / totals["mma_flops"]
+    result["conflicts"] = totals["shared_conflicts"] / totals["shared_ideal_wavefronts"]
+    result["lane bytes"] = totals["loaded_by_width"] / totals["loaded"]
+    if case.kind == "decode" and case.bits == 16:
+        result["traffic"] = totals["global_load_sectors"] * 32 / (keys * case.kv_heads * 4 * case.dim)
+    result["scratch"] = counts.resources["private_bytes"]
+    return result
 
 
-def shown(name, value):
-    return f"{value:.0f}" if name == "conflicts" or value >= 1000 else f"{value:.3f}"
+def figures(case, counts, keys):
+    """What the table shows of a case; `keys` is how many more keys the counts are for."""
+    return (amd_figures if TABLES[case.target] is AMD else nvidia_figures)(case, counts, keys)
 
 
-def row(case, got):
+def row(case, got, peer):
     cells = [case.target, case.name]
-    for name in COLUMNS:
-        cell = shown(name, got[name]) if name in got else ""
+    for column in TABLES[case.target]:
+        name = column.name
+        cell = column.shown(got[name]) if name in got else ""
         if name in case.bars:
             bar = case.bars[name]
-            met = got[name] >= bar if name in GROWING else got[name] <= bar
-            cell += f" ({'>=' if name in GROWING else '<='} {bar:g}{'' if met else ': miss'})"
+            cell += f" ({'>=' if column.better == 'more' else '<='} {bar:g}{'' if column.meets(got[name], bar) else ': miss'})"
         cells.append(cell)
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join([*cells, peer]) + " |"
+
+
+def peer_cell(case, got):
+    """The first column of the table and U, of the peer's kernel."""
+    columns = TABLES[case.target]
+    return f"{columns[0].shown(got[columns[0].name])}" + (f", U {got['U']:.3f}" if "U" in got else "")
+
+
+def cells_of(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def read_table():
-    rows = {}
+    """Figures by target and name, and the peers' cells."""
+    rows, peers = {}, {}
     for line in DOC.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) == 2 + len(COLUMNS) and cells[0] in CHIPS:
-            rows[cells[0], cells[1]] = {name: float(cell.split()[0]) for name, cell in zip(COLUMNS, cells[2:]) if cell}
-    return rows
+        cells = cells_of(line) if line.startswith("|") else []
+        columns = TABLES.get(cells[0] if cells else "")
+        if columns and len(cells) == 3 + len(columns):
+            key = cells[0], cells[1]
+            rows[key] = {c.name: float(cell.split()[0]) for c, cell in zip(columns, cells[2:-1]) if cell}
+            peers[key] = cells[-1]
+    return rows, peers
+
+
+def write_table(lines):
+    """Replaces or adds the rows in `lines`, each in the table of its target; rows of cases that are gone go."""
+    known = [(case.target, case.name) for case in cases()]
+    text = DOC.read_text().splitlines()
+    for columns in (NVIDIA, AMD):
+        begin = next(i for i, line in enumerate(text) if cells_of(line)[:3] == ["target", "kernel", columns[0].name]) + 2
+        end = begin
+        while end < len(text) and text[end].startswith("|"):
+            end += 1
+        rows = {tuple(cells_of(line)[:2]): line for line in text[begin:end]}
+        rows.update(lines)
+        text[begin:end] = [rows[key] for key in known if key in rows and TABLES[key[0]] is columns]
+    DOC.write_text("\n".join(text) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(prog="utils/bench --sim")
     parser.add_argument("--write", action="store_true", help="replace the rows of docs/gpu-efficiency.md")
-    parser.add_argument("--filter", default="", help="only cases with this in `target name`")
+    parser.add_argument("--peers", action="store_true", help="count Triton's kernels, too")
+    parser.add_argument("--filter", action="append", help="only cases with this (or one of several) in `target name`")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
     options = parser.parse_args()
-    table, lines, passed, failed = read_table(), {}, 0, 0
-    print("| target | kernel | " + " | ".join(COLUMNS) + " |")
+    table, peer_cells = read_table()
+    lines, counted, printed, passed, failed = {}, {}, None, 0, 0
+    everything = {(case.target, case.name): case for case in cases()}
+
+    def figures_of(case, folder):
+        key = case.target, case.name
+        if key not in counted:
+            counted[key] = figures(case, *difference(case, lambda keys: measure(options.build, folder, case, keys)))
+            if case.base:
+                base = figures_of(everything[case.target, case.base], folder)
+                counted[key]["ratio"] = counted[key]["instructions"] / base["instructions"]
+        return counted[key]
+
     with tempfile.TemporaryDirectory() as name:
-        for case in cases():
-            if options.filter not in f"{case.target} {case.name}":
+        folder = Path(name)
+        for key, case in everything.items():
+            if not any(text in " ".join(key) for text in options.filter or [""]):
                 continue
-            counts = [measure(options.build, Path(name), case, keys) for keys in case.keys]
-            if len(counts) == 2:
-                got = figures(case, counts[1].minus(counts[0]), case.keys[1] - case.keys[0])
-            else:
-                got = figures(case, counts[0], case.keys[0])
-            lines[case.target, case.name] = row(case, got)
-            print(lines[case.target, case.name], flush=True)
-            old = table.get((case.target, case.name), {} if options.write else None)
+            columns = TABLES[case.target]
+            if printed is not columns:
+                print("| target | kernel | " + " | ".join(column.name for column in columns) + " | Triton |")
+                printed = columns
+            got = figures_of(case, folder)
+            if options.peers and case.peer:
+                peers = [figures(case, *difference(case, lambda keys, v=variant: count_peer(options.build, folder, case, v, keys)))
+                         for variant in peer_counts.variants(case)]
+                peer_cells[key] = peer_cell(case, min(peers, key=lambda got: got[columns[0].name]))
+            lines[key] = row(case, got, peer_cells.get(key, ""))
+            print(lines[key], flush=True)
+            old = table.get(key, {} if options.write else None)
             if old is None:
                 failed += 1
                 print("  expects a row in docs/gpu-efficiency.md: utils/bench --sim --write")
                 continue
-            risen = [f"{key} {old[key]:g} -> {value:g}" for key, value in got.items() if key in old and not options.write
-                     and (value * SLACK + 5e-4 < old[key] if key in GROWING else value > old[key] * SLACK + 5e-4)]
+            risen = [f"{c.name} {old[c.name]:g} -> {got[c.name]:g}" for c in columns
+                     if c.name in old and c.name in got and not options.write and c.is_worse(got[c.name], old[c.name])]
             passed, failed = passed + (not risen), failed + bool(risen)
             if risen:
                 print("  worse than in docs/gpu-efficiency.md: " + ", ".join(risen))
     if options.write:
-        text = DOC.read_text().splitlines()
-        begin = next(i for i, line in enumerate(text) if line.startswith("| target | kernel |")) + 2
-        end = begin
-        while end < len(text) and text[end].startswith("|"):
-            end += 1
-        kept = {}
-        for line in text[begin:end]:
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            kept[cells[0], cells[1]] = line
-        kept.update(lines)
-        DOC.write_text("\n".join(text[:begin] + list(kept.values()) + text[end:]) + "\n")
+        write_table(lines)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 

@@ -29,8 +29,8 @@ struct AttentionShape {
 tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *target);
 
 /// Slots of a KV tile of a decode step under a schedule that was chosen for the same shape, outside of tails: those of
-/// a prefill tile, or twice as many where matrix loads read what is copied or decoded: what a warp does once for each
-/// tile counts half.
+/// a prefill tile, or twice as many where matrix loads read what is copied or decoded, or lanes read pages: what a warp
+/// does once for each tile counts half.
 int64_t chooseDecodeSlots(const AttentionShape &shape, const Target *target, tile::ScheduleAttr schedule);
 
 /// Why a schedule leaves products of warp groups, which the target has, to single warps; empty when it does not.

@@ -1,5 +1,5 @@
 //===- Products.cpp - Matrix products of a team ---------------------------===//
-#include "TeamEmitter.h"
+#include "StageReader.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -147,21 +147,6 @@ void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type) {
 }
 
 namespace {
-/// What matrices are loaded for: keys and values as the second operand (two instructions' worth at a time, values
-/// transposed), queries and, transposed, values as the first.
-enum class Use { Keys, Values, Queries, ValuesFirst };
-
-/// Reads an operand of products out of the stage that holds it, in pieces: of some steps along the summed dimension,
-/// some column tiles of the second operand or one row tile of the first.
-class StageReader {
-public:
-  StageReader(int64_t steps, int64_t tiles) : steps(steps), tiles(tiles) {}
-  virtual ~StageReader() = default;
-  const int64_t steps, tiles;
-  /// Words of slots `slot ..` and channels `channel ..` (the piece's first), of a set of words: [step][tile][register].
-  virtual SmallVector<Value> load(int64_t slot, int64_t channel, int64_t set, Type word) = 0;
-};
-
 /// By matrix loads: slots are multiples of 8, channels of 16.
 class MatrixReader : public StageReader {
 public:
@@ -207,17 +192,12 @@ private:
   Value chunk, slotBytes, swizzle;
 };
 
-/// Every lane loads its elements, as the atom's layout says: neighbours along a row together. Of values, whose operand
-/// has neighbouring slots of one channel in a word, a lane reads a channel of each of several tiles at once and makes
-/// words of two slots.
-class ElementReader : public StageReader {
+/// Every lane loads its runs.
+class ElementReader : public RunReader {
 public:
   ElementReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand, Value rows, Use use,
                 int64_t steps, int64_t tiles)
-      : StageReader(steps, tiles), emitter(emitter), b(b), operand(operand),
-        layout(use == Use::Queries ? operand.atom->a() : operand.atom->b()), isValues(use == Use::Values),
-        slotAxis(use == Use::Keys ? Axis::Column : Axis::Row),
-        channelAxis(use == Use::Keys ? Axis::Row : Axis::Column) {
+      : RunReader(b, *operand.atom, use, steps, tiles), emitter(emitter), operand(operand) {
     ownSlot = emitter.coordinate(b, layout, slotAxis, 0);
     Value ownChannel = mulWords(b, emitter.coordinate(b, layout, channelAxis, 0), steps * tiles);
     ownChunk = b.createOrFold<arith::DivUIOp>(ownChannel, wordOf(b, 8));
@@ -225,44 +205,10 @@ public:
                         mulWords(b, b.createOrFold<arith::RemUIOp>(ownChannel, wordOf(b, 8)), 2));
   }
 
-  SmallVector<Value> load(int64_t slot, int64_t channel, int64_t set, Type word) override {
-    return isValues ? loadValues(slot, channel, set, word) : loadRows(slot, channel, set, word);
-  }
-
 private:
-  SmallVector<Value> loadRows(int64_t slot, int64_t channel, int64_t set, Type word) {
-    constexpr int64_t chunk = 8;
-    const int64_t count = layout.inSize(Axis::Register) * steps;
-    SmallVector<Value> words;
-    for (int64_t i = 0; i < count; i += chunk) {
-      const int64_t run = std::min(chunk, count - i);
-      Value all = loadRun(slot, channel + i, run, set, word);
-      for (int64_t e = 0; e < run; e += 2) {
-        words.push_back(vector::ExtractStridedSliceOp::create(b, all, e, 2, 1));
-      }
-    }
-    return words;
-  }
-
-  SmallVector<Value> loadValues(int64_t slot, int64_t channel, int64_t set, Type word) {
-    SmallVector<Value> slots;
-    for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
-      slots.push_back(loadRun(slot + layout(i, 0, 0)[slotAxis], channel, tiles, set, word));
-    }
-    SmallVector<Value> words;
-    for (int64_t tile = 0; tile < tiles; ++tile) {
-      for (size_t i = 0; i < slots.size(); i += 2) {
-        SmallVector<Value> elements{vector::ExtractOp::create(b, slots[i], tile),
-                                    vector::ExtractOp::create(b, slots[i + 1], tile)};
-        words.push_back(vector::FromElementsOp::create(b, word, elements));
-      }
-    }
-    return words;
-  }
-
   /// `count` neighbours, which lie in one chunk. What is added to the lane's own slot and channel is known;
   /// `channel` is whole chunks.
-  Value loadRun(int64_t slot, int64_t channel, int64_t count, int64_t set, Type word) {
+  Value loadRun(int64_t slot, int64_t channel, int64_t count, int64_t set, Type word) override {
     const int64_t bytes = count * 2, chunk = channel / 8;
     int64_t displacement = slot * operand.stageRow + set * operand.setBytes;
     Value place = ownChunk;
@@ -285,11 +231,7 @@ private:
   }
 
   TeamEmitter &emitter;
-  ImplicitLocOpBuilder &b;
   const StagedOperand &operand;
-  Layout layout;
-  bool isValues;
-  Axis slotAxis, channelAxis;
   Value ownSlot, ownChunk, ownBytes;
 };
 
@@ -354,7 +296,8 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   }
   const bool isTransposed = shape.usesHalf() && !isScores;
   const Use use = isScores ? Use::Keys : isTransposed ? Use::ValuesFirst : Use::Values;
-  auto reader = createReader(*this, b, own, firstSlot, use, channels);
+  auto held = heldReaders.find(op);
+  auto reader = held != heldReaders.end() ? held->second(b) : createReader(*this, b, own, firstSlot, use, channels);
   const Type word = wordTypeOf(b, operand.product);
   const auto &sets = words[{op.getA().getAsOpaquePointer(), operand.product}];
 
@@ -424,5 +367,8 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     }
   }
   fragments[op.getResult()] = {layout, acc};
+  if (auto after = afterProduct.find(op); after != afterProduct.end()) {
+    after->second(b);
+  }
   return success();
 }

@@ -16,7 +16,7 @@
 // keys are. The page of the rows that a warp copies is read from the table ahead of the copy.
 //
 //===----------------------------------------------------------------------===//
-#include "TeamEmitter.h"
+#include "DirectTile.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -288,13 +288,20 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
     }
     return argument.getArgNumber() - 1;
   };
-  if (operands.empty() || !step || loop.getNumResults() != 3 || !carriedAt(step.getMax()) ||
-      !carriedAt(step.getSum()) || !carriedAt(step.getAcc())) {
+  const bool hasState = step && loop.getNumResults() == 3 && carriedAt(step.getMax()) && carriedAt(step.getSum()) &&
+                        carriedAt(step.getAcc());
+  if (!hasState) {
     return emitPlainLoop(loop);
   }
   const unsigned maxAt = *carriedAt(step.getMax()), sumAt = *carriedAt(step.getSum()),
                  accAt = *carriedAt(step.getAcc());
   const TileLoop tiles{loop, operands, step, maxAt, sumAt, accAt};
+  if (SmallVector<std::unique_ptr<DirectTile>> direct = directTiles(loop); !direct.empty()) {
+    return emitDirectLoop(tiles, direct);
+  }
+  if (operands.empty()) {
+    return emitPlainLoop(loop);
+  }
   if (roles) {
     return emitGroupLoop(tiles);
   }

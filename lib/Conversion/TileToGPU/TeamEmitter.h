@@ -29,6 +29,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 
@@ -134,6 +135,9 @@ struct TileLoop {
   unsigned max = 0, sum = 0, acc = 0;
 };
 
+class DirectTile;
+class StageReader;
+
 class TeamEmitter {
 public:
   using Builder = mlir::ImplicitLocOpBuilder;
@@ -215,6 +219,11 @@ public:
 
   //===-- Ring.cpp --------------------------------------------------------===//
   llvm::LogicalResult emitLoop(mlir::scf::ForOp loop);
+
+  //===-- Direct.cpp ------------------------------------------------------===//
+  /// The operands of a loop that lanes load from pages to registers; empty where they are not all such.
+  llvm::SmallVector<std::unique_ptr<DirectTile>> directTiles(mlir::scf::ForOp loop);
+  llvm::LogicalResult emitDirectLoop(const TileLoop &tiles, llvm::ArrayRef<std::unique_ptr<DirectTile>> operands);
 
   //===-- Roles.cpp -------------------------------------------------------===//
   /// Cuts a kernel into regions for some warps of the team.
@@ -319,6 +328,11 @@ public:
   /// Called in front of the product that reads values: the ring waits for them there.
   llvm::DenseMap<mlir::Operation *, std::function<void(Builder &)>> beforeProduct;
 
+  /// Called behind the product that has read values.
+  llvm::DenseMap<mlir::Operation *, std::function<void(Builder &)>> afterProduct;
+  /// Of products whose second operand is in registers: what reads it there.
+  llvm::DenseMap<mlir::Operation *, std::function<std::unique_ptr<StageReader>(Builder &)>> heldReaders;
+
   llvm::LogicalResult emitBlock(mlir::Block &block);
   /// Reserves staging memory that is used until the next barrier of all.
   void useStaging(int64_t bytes) { stagingBytes = std::max(stagingBytes, bytes); }
@@ -363,6 +377,9 @@ inline mlir::Value indexOf(mlir::ImplicitLocOpBuilder &b, int64_t value) {
 }
 inline mlir::Value toIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value word) {
   return mlir::arith::IndexCastOp::create(b, b.getIndexType(), word);
+}
+inline mlir::Value toUnsignedIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value word) {
+  return mlir::arith::IndexCastUIOp::create(b, b.getIndexType(), word);
 }
 inline mlir::Value toWord(mlir::ImplicitLocOpBuilder &b, mlir::Value index) {
   return mlir::arith::IndexCastOp::create(b, b.getI32Type(), index);

@@ -183,7 +183,15 @@ int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target
   if (!target || !target->team || isWide(shape, *target->team) || schedule.getSplit() % (2 * slots)) {
     return slots;
   }
-  if (areCodes(shape.cache) && target->team->loadsMatrices) {
+  if (!target->team->loadsMatrices) {
+    // Lanes read pages, where tiles of all warps begin at whole instructions. Loops that do not must fit staging
+    // memory.
+    const int64_t bytes = 2 * slots * (shape.cache.getKDim() + shape.cache.getVDim()) * 2;
+    const bool isDirect = (areCopied(shape.cache) || areCodes(shape.cache)) && shape.group <= rowsPerWarp &&
+                          shape.cache.getPage() % rowsPerWarp == 0;
+    return isDirect && bytes <= target->team->stagingBytes ? 2 * slots : slots;
+  }
+  if (areCodes(shape.cache)) {
     // One stage of what is decoded, beside queries of a tail that may be split.
     const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
     const int64_t bytes = 2 * slots * (keys + values) * 2 + rowsPerWarp * keys * 6;
@@ -191,7 +199,7 @@ int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target
   }
   // Two stages of the one tile, or a stage and queries of prefill that take no less, have room for one of the other.
   const bool hasRoom = schedule.getStages() >= 2 || shape.cache.getKDim() >= shape.cache.getVDim();
-  return target->team->loadsMatrices && areCopied(shape.cache) && hasRoom ? 2 * slots : slots;
+  return areCopied(shape.cache) && hasRoom ? 2 * slots : slots;
 }
 
 int64_t kvc::chooseLinearTiles(int64_t columns, const TeamFacts &facts) {

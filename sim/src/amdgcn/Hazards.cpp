@@ -106,7 +106,8 @@ void Hazards::checkRecent(const Program &program, const Inst &inst) const {
       if (range.vector) {
         if (matrix) {
           demand(2, "a matrix product of its result");
-        } else if (cdna3 && (inst.hazards & MovesLane)) {
+        } else if (cdna3 && (inst.hazards & MovesLane) && !inst.d.vector) {
+          // v_writelane_b32 keeps the other lanes: it is in order.
           demand(1, "the read of a lane of its result");
         } else if (cdna3 && (inst.hazards & IsVector)) {
           const bool forwarded = (writer.hazards & WritesPart) ||
@@ -115,7 +116,8 @@ void Hazards::checkRecent(const Program &program, const Inst &inst) const {
         }
       } else if (inst.hazards & ReadsScalarAddress) {
         demand(5, "a memory access by its scalar result");
-      } else if (inst.hazards & ReadsLaneNumber) {
+      } else if ((inst.hazards & ReadsLaneNumber) && inst.s[1].kind == Source::Kind::Scalar &&
+                 overlap(range, {inst.s[1].reg, 1, false})) {
         demand(4, "the choice of a lane by its result");
       } else if ((inst.hazards & ReadsVccScale) && range.first == sreg::Vcc) {
         demand(4, "v_div_fmas, which reads VCC");

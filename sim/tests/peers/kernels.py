@@ -10,15 +10,10 @@ from pathlib import Path
 import numpy as np
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+
+from compiling import TARGETS, compile_kernel
 
 SIM, FOLDER = sys.argv[1], Path(sys.argv[2])
-# What Triton calls a target, and its lanes; PTX 8.6 is what a released ptxas takes.
-TARGETS = {"sm_80": GPUTarget("cuda", 80, 32), "sm_90a": GPUTarget("cuda", 90, 32),
-           "gfx942": GPUTarget("hip", "gfx942", 64), "gfx950": GPUTarget("hip", "gfx950", 64),
-           "gfx90a": GPUTarget("hip", "gfx90a", 64), "gfx1100": GPUTarget("hip", "gfx1100", 32),
-           "gfx1201": GPUTarget("hip", "gfx1201", 32)}
 SCHEDULES = ([], ["--seed", "5"], ["--both-orders"])
 
 
@@ -68,20 +63,6 @@ def attention(q, k, v, o, keys, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl
     tl.store(o + rm[:, None] * D + rd[None, :], sums / total[:, None])
 
 
-def compile_kernel(kernel, types, constants, target, stages):
-    """The file of the kernel and the bytes of shared memory."""
-    signature = {**types, **{name: "constexpr" for name in constants}}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(types.values()) if kind[0] == "*" or kind == "i32"}
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
-    chip, nvidia = TARGETS[target], target.startswith("sm")
-    options = {"num_warps": 4, "num_stages": stages, **({"ptx_version": 86} if nvidia else {})}
-    built = triton.compile(source, target=chip, options=options)
-    path = FOLDER / f"{kernel.fn.__name__}_{target}.{'ptx' if nvidia else 'hsaco'}"
-    code = built.asm["ptx" if nvidia else "hsaco"]
-    path.write_bytes(code.encode() if nvidia else code)
-    return path, built.metadata.shared
-
-
 def simulate(kernel, path, shared, target, grid, arguments, schedule):
     """The array of the last buffer after the kernel; raises with the simulator's words."""
     result = FOLDER / "result.npy"
@@ -128,7 +109,7 @@ def main():
     passed = failed = 0
     for kernel, types, constants, stages, grid, arguments, expected, tolerance in cases():
         for target in TARGETS:
-            path, shared = compile_kernel(kernel, types, constants, target, stages)
+            path, shared = compile_kernel(kernel, types, constants, target, stages, FOLDER)
             for schedule in SCHEDULES:
                 name = f"{kernel.fn.__name__} {target} {' '.join(schedule)}"
                 try:
