@@ -248,6 +248,38 @@ TEST(WarpgroupTest, ProductsNeedAFenceAfterOtherUsesOfTheirRegisters) {
   }
 }
 
+TEST(WarpgroupTest, ReadsThroughTheAsynchronousProxy) {
+  RunOptions group;
+  group.block = {128, 1, 1};
+  std::string body = productOf("wgmma.fence.sync.aligned;\n", false);
+  const std::string fence = "fence.proxy.async;\n";
+  EXPECT_EQ(faultOfBody(body, group), "none");
+  body.erase(body.find(fence), fence.size());
+  EXPECT_THAT(faultOfBody(body, group), HasSubstr("expects fence.proxy.async"));
+}
+
+TEST(WarpgroupTest, IntegersSaturateWhereTheySaySo) {
+  // 2^31 - 1 and 32 products of 60 and 60, as both operands are bytes 0x3c.
+  RunOptions group;
+  group.block = {128, 1, 1};
+  for (auto [modifier, expected] : {std::pair(".satfinite", 0x7fffffffu), std::pair("", 0x7fffffffu + 32 * 3600)}) {
+    std::string body = productOf("mov.b32 %w20, 0x7fffffff;\nmov.b32 %w21, %w20;\nmov.b32 %w22, %w20;\n"
+                                 "mov.b32 %w23, %w20;\nwgmma.fence.sync.aligned;\n",
+                                 false);
+    auto replace = [&](const std::string &from, const std::string &to) {
+      for (size_t at = 0; (at = body.find(from, at)) != std::string::npos; at += to.size()) {
+        body.replace(at, from.size(), to);
+      }
+    };
+    replace("0x3c003c00", "0x3c3c3c3c");
+    replace("m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}",
+            "m64n8k32" + std::string(modifier) + ".s32.s8.s8 {%w20, %w21, %w22, %w23}");
+    replace("%x1, %x1, 1, 1, 1, 0, 0;", "%x1, %x1, 1;");
+    replace("mov.b32 %w0, %f3;", "mov.b32 %w0, %w23;");
+    EXPECT_EQ(run(body, std::vector<uint32_t>(1024), group)[77], expected) << modifier;
+  }
+}
+
 TEST(WarpgroupTest, OperandsAreNegated) {
   RunOptions group;
   group.block = {128, 1, 1};

@@ -356,4 +356,39 @@ TEST(ProgramTest, ConstantsAreNotWritten) {
   EXPECT_EQ(inside[2], 0u);
 }
 
+TEST(ProgramTest, ParametersEnd) {
+  EXPECT_EQ(
+      run("mov.u64 %x1, buffer;\nld.param.u64 %x2, [%x1];\nsetp.eq.u64 %p, %x2, %base;\nselp.u32 %w0, 1, 0, %p;\n" +
+              std::string(storeW0),
+          32)[0],
+      1u);
+  EXPECT_THAT(faultOfBody("mov.u64 %x1, buffer;\nld.param.u64 %x2, [%x1+8];\n"), HasSubstr("8 bytes of parameters"));
+}
+
+TEST(ProgramTest, WeakStoresOfTwoWarpsRace) {
+  RunOptions two;
+  two.block = {64, 1, 1};
+  const std::string begin = ".shared .align 4 .b32 s;\nmov.u32 %w1, s;\nsetp.eq.u32 %p, %lane, 0;\n@%p ";
+  EXPECT_THAT(faultOfBody(begin + "st.shared.u32 [%w1], %tid;\n", two), HasSubstr("race"));
+  EXPECT_EQ(faultOfBody(begin + "st.relaxed.cta.shared.u32 [%w1], %tid;\n", two), "none");
+}
+
+TEST(ProgramTest, ClustersShareTheirWindows) {
+  // Which CTA an address of shared memory belongs to, and what it is: the own one, and that of the neighbour.
+  RunOptions pair;
+  pair.grid = {2, 1, 1};
+  pair.cluster = {2, 1, 1};
+  const auto result = run(".shared .align 4 .b32 s;\nmov.u32 %w1, s;\nmov.u32 %w2, %cluster_ctarank;\n"
+                          "xor.b32 %w3, %w2, 1;\ngetctarank.shared::cluster.u32 %w4, %w1;\n"
+                          "mapa.shared::cluster.u32 %w5, %w1, %w3;\ngetctarank.shared::cluster.u32 %w6, %w5;\n"
+                          "cvt.u64.u32 %x1, %w1;\ncvta.shared.u64 %x1, %x1;\nisspacep.shared::cluster %p, %x1;\n"
+                          "selp.u32 %w7, 1, 0, %p;\nmapa.u64 %x2, %x1, %w3;\nisspacep.shared::cta %p, %x2;\n"
+                          "selp.u32 %w8, 1, 0, %p;\nisspacep.shared::cluster %p, %x2;\nselp.u32 %w9, 1, 0, %p;\n"
+                          "mul.wide.u32 %x3, %w2, 20;\nadd.u64 %x3, %x3, %base;\n"
+                          "st.global.b32 [%x3], %w4;\nst.global.b32 [%x3+4], %w6;\nst.global.b32 [%x3+8], %w7;\n"
+                          "st.global.b32 [%x3+12], %w8;\nst.global.b32 [%x3+16], %w9;\n",
+                          10, pair);
+  EXPECT_THAT(result, testing::ElementsAre(0u, 1u, 1u, 0u, 1u, 1u, 0u, 1u, 0u, 1u));
+}
+
 } // namespace
