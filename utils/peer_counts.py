@@ -22,7 +22,7 @@ def compiled(target):
     python = environments.install("triton", PEERS / "requirements.txt", notice="fetching Triton")
     folder = tempfile.TemporaryDirectory()
     done = subprocess.run([python, str(PEERS / "counted.py"), target, folder.name], capture_output=True, text=True,
-                          env={**os.environ, "TRITON_CACHE_DIR": folder.name + "/cache"})
+                          env={**os.environ, "TRITON_CACHE_DIR": folder.name + "/cache", "TRITON_DEFAULT_FP_FUSION": "1"})
     if done.returncode:
         raise SystemExit(f"error: Triton did not compile its kernels for {target}: {done.stderr}")
     return json.loads(done.stdout), folder
