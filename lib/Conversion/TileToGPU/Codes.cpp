@@ -1,97 +1,150 @@
 //===- Codes.cpp - Codes of pages, loaded a tile ahead --------------------===//
 //
 // The codes and scales of a tile are in registers of the lanes before the loop reaches it. In front of the product they
-// become f16 in staging memory, two numbers at a time: a code's bits behind an exponent are a number of f16, from which
-// one multiply-add makes the code itself, exactly. In pages of teams neighbours lie 16 bits apart, so a mask of the
-// word gives a pair.
+// become numbers in staging memory. With scales of f16 two at a time: a code's bits behind an exponent are a number of
+// f16, from which one multiply-add makes the code itself, exactly. In pages of teams neighbours lie 16 bits apart, so a
+// mask of the word gives a pair. With other scales the same is done in f32, one number at a time.
 //
 //===----------------------------------------------------------------------===//
 #include "CodeTile.h"
 
+#include "../TileToVector/Codec.h"
+
 #include "mlir/Dialect/UB/IR/UBOps.h"
+
+#include <memory>
 
 using namespace mlir;
 using namespace kvc;
 using namespace kvc::kvcache;
 
 static constexpr int64_t chunkChannels = 8, chunkBytes = 16;
-/// Pairs of f16 that a lane keeps of the scales of its channels.
+/// Scales that a lane keeps of its channels.
 static constexpr int64_t mostScaleChannels = 16;
 
 bool CodeTile::divideLanes() {
   const int64_t lanes = emitter->facts.lanes, bits = plane->format.getBits();
-  for (int64_t wide = 4; wide >= 1; wide /= 2) {
-    channels = wide * chunkChannels;
-    const bool isLoad = channels * bits / 8 <= 16 && (channels * bits) % 32 == 0 && channels % plane->pack == 0;
-    const bool sharesScales = perChannel ? channels <= mostScaleChannels : plane->format.getGroup() % channels == 0;
-    if (!isLoad || !sharesScales || staged.chunks % wide || lanes * wide % staged.chunks) {
+  const bool isOneRun = runSlots == slotsOfWarp, isKeys = form == Form::Keys;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t wide : {4, 2, 1}) {
+    const int64_t count = wide * chunkChannels, ofRow = staged.chunks / wide;
+    const bool isLoad = count * bits <= 128 && count * bits % 32 == 0 && count % plane->pack == 0;
+    const int64_t most = isKeys ? 2 * mostScaleChannels : std::max(mostScaleChannels, std::lcm(32, bits) / bits);
+    const bool sharesScales = perChannel ? count <= most : plane->format.getGroup() % count == 0;
+    if (!isLoad || !sharesScales || staged.chunks % wide) {
       continue;
     }
-    rows = lanes * wide / staged.chunks;
-    if (llvm::isPowerOf2_64(rows) && run % rows == 0) {
-      return true;
+    for (int64_t side = std::min(ofRow, lanes); side >= 1; --side) {
+      int64_t below = std::min(lanes / side, slotsOfWarp);
+      if (staged.swizzled || !isOneRun) {
+        below = static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(below)));
+      }
+      // The columns of an instruction are slots; lanes of a column divide its channels.
+      if (isKeys && (side != lanes / staged.atom->n || slotsOfWarp % (2 * below))) {
+        continue;
+      }
+      // A swizzle flips the low bits of chunks' numbers, and those of a step's rows alone.
+      const bool keepsSwizzle =
+          isKeys || !staged.swizzled || (slotsOfWarp % below == 0 && (side == ofRow || side * wide % 8 == 0));
+      const bool keepsRuns =
+          isOneRun || runSlots % below == 0 || (!perChannel && below % runSlots == 0 && slotsOfWarp % below == 0);
+      // Lanes keep the scales of one run of channels.
+      if (ofRow % side || (perChannel && side != ofRow) || !keepsSwizzle || !keepsRuns) {
+        continue;
+      }
+      const int64_t work = llvm::divideCeil(slotsOfWarp, below) * (ofRow / side) * count;
+      if (work < least) {
+        least = work;
+        channels = count;
+        rows = below;
+        across = side;
+      }
     }
   }
-  return false;
+  return channels != 0;
 }
 
-std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operation, scf::ForOp loop, int64_t offset) {
+std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operation, scf::ForOp loop, Form form,
+                                         int64_t offset, std::string &why) {
   auto op = dyn_cast<tile::OperandOp>(operation);
   if (!op || op.getPart() != tile::Part::Pages) {
+    why = op ? "the tail's slots are no codes" : "selected slots do not lie side by side";
     return std::nullopt;
   }
   const CacheMemory &cache = emitter.context.cache(op.getCache());
   const PlaneLayout &plane = cache.layout.plane(op.getPlane());
   const FormatAttr format = plane.format;
-  if (!format.isInteger() || !(format.getBits() == 8 || plane.pairs) || !format.getScale().isF16() ||
-      (op.getPlane() == Plane::K && cache.type.getRope())) {
-    return std::nullopt;
-  }
+  const int64_t slots = op.getType().getSlots(), page = cache.type.getPage();
   CodeTile tile(emitter, op, cache, plane, emitter.describeUnpacked(op, offset));
   const StagedOperand &staged = tile.staged;
-  const int64_t slots = op.getType().getSlots(), page = cache.type.getPage();
-  if (staged.product != ProductType::F16 || staged.slots != slots || staged.chunks * chunkChannels != plane.channels ||
-      !staged.swizzled || slots % (8 * emitter.warps)) {
+  if (!format.isInteger()) {
+    why = "numbers of " + format.getName().str() + " are no codes";
+  } else if (op.getPlane() == Plane::K && cache.type.getRope()) {
+    why = "keys are rotated when they are loaded";
+  } else if (format.getBits() < 8 && !plane.pairs && format.getBits() != 3) {
+    why = "rows or groups do not fill words of codes";
+  } else if (staged.chunks * chunkChannels != plane.channels) {
+    why = std::to_string(plane.channels) + " channels do not fill the instructions";
+  } else if (staged.slots != slots || slots % (8 * emitter.warps)) {
+    why =
+        "tiles of " + std::to_string(slots) + " slots do not divide among " + std::to_string(emitter.warps) + " warps";
+  }
+  if (!why.empty()) {
     return std::nullopt;
   }
+  tile.form = form;
   tile.slotsOfWarp = slots / emitter.warps;
   tile.perChannel = format.getAxis() == kvcache::Axis::Channel;
-  tile.run = std::gcd(tile.slotsOfWarp, tile.perChannel ? std::gcd(page, format.getGroup()) : page);
+  tile.runSlots = std::gcd(tile.slotsOfWarp, tile.perChannel ? std::gcd(page, format.getGroup()) : page);
   // Runs begin in a page, and in one group of slots where those share scales, only where tiles do.
   Value slot = op.getSlot();
-  const bool isAligned = slot == loop.getInductionVar()
-                             ? isMultipleOf(loop.getLowerBound(), tile.run) && isMultipleOf(loop.getStep(), tile.run)
-                             : isMultipleOf(slot, tile.run);
+  const bool isAligned = slot == loop.getInductionVar() ? isMultipleOf(loop.getLowerBound(), tile.runSlots) &&
+                                                              isMultipleOf(loop.getStep(), tile.runSlots)
+                                                        : isMultipleOf(slot, tile.runSlots);
   if (!isAligned || !tile.divideLanes()) {
+    why = "channels, groups and pages of " + std::to_string(page) + " slots do not divide among the lanes";
     return std::nullopt;
   }
   return tile;
 }
 
 SmallVector<Type> CodeTile::types() const {
-  Builder b(op.getContext());
-  Type word = b.getI32Type(), pair = VectorType::get({2}, b.getF16Type());
+  Type word = IntegerType::get(op.getContext(), 32), pair = VectorType::get({2}, plane->format.getScale());
   SmallVector<Type> types;
-  for (int64_t i = 0; i < steps(); ++i) {
+  for (int64_t i = 0; i < rowSteps() * partSteps(); ++i) {
     types.append(words(), word);
     types.append(perChannel ? 0 : 1, pair);
   }
   if (perChannel) {
-    types.append(channels / 2 * (plane->zeros >= 0 ? 2 : 1) * (slotsOfWarp / run), pair);
+    types.append(channels / 2 * (plane->zeros >= 0 ? 2 : 1) * (slotsOfWarp / runSlots), pair);
   }
   return types;
 }
 
 CodeTile::Place CodeTile::placeOf(ImplicitLocOpBuilder &b) const {
+  Ix lane(b, toIndex(b, emitter->lane));
+  if (form == Form::Keys) {
+    return {(lane / across).get(), (lane % across).get()};
+  }
+  Ix row = lane % rows, number = lane / rows;
+  if (across == 1) {
+    return {row.get(), indexOf(b, 0)};
+  }
+  // Lanes that are left over do what others do.
+  auto isPart = [&](Ix part) {
+    const bool isLeft = rows * across < emitter->facts.lanes;
+    return isLeft ? arith::MinSIOp::create(b, part.get(), indexOf(b, across - 1)).getResult() : part.get();
+  };
+  if (!staged.swizzled) {
+    return {row.get(), isPart(number)};
+  }
   // Eight lanes that store at once must meet all eight chunks of a swizzle: their rows flip the low bits of a chunk's
   // number, so their parts differ in the bits above.
   const int64_t rowBits = llvm::Log2_64(rows), wideBits = llvm::Log2_64(chunks());
   const int64_t free = std::max<int64_t>(0, 3 - rowBits), low = std::max<int64_t>(0, rowBits - wideBits);
-  Ix lane(b, toIndex(b, emitter->lane));
-  Ix row = lane % rows, number = lane / rows;
   Ix above = number / (1 << free);
   Ix part = above % (1 << low) + number % (1 << free) * (1 << low) + above / (1 << low) * (1 << (low + free));
-  return {row.get(), part.get()};
+  return {row.get(), isPart(part)};
 }
 
 /// Loads of `bytes` bytes, or zeros where `valid` (null: always) does not hold.
@@ -111,56 +164,134 @@ static Value loadIf(ImplicitLocOpBuilder &b, Value valid, Value memory, Value at
   return branch.getResult(0);
 }
 
-SmallVector<Value> CodeTile::loadTile(ImplicitLocOpBuilder &b, Value slot, Value count, Value sequence, Value head,
+bool CodeTile::sharesBlocks(const CodeTile &other) const {
+  return !hasOwnRuns() && !other.hasOwnRuns() && runSlots == other.runSlots && op.getCache() == other.op.getCache() &&
+         op.getSlot() == other.op.getSlot() && op.getCount() == other.op.getCount() &&
+         op.getSequence() == other.op.getSequence() && op.getHead() == other.op.getHead();
+}
+
+Ix CodeTile::slotOfBlock(ImplicitLocOpBuilder &b, int64_t number) const {
+  Ix warpRow(b, toIndex(b, mulWords(b, emitter->warp, slotsOfWarp)));
+  return hasOwnRuns() ? warpRow + Ix(b, placeOf(b).row) + rowOffset(number) : warpRow + number * runSlots;
+}
+
+/// Values that `yes` makes where a condition holds; else those of `no`.
+static SmallVector<Value> ifElse(ImplicitLocOpBuilder &b, TypeRange types, Value condition,
+                                 llvm::function_ref<SmallVector<Value>(ImplicitLocOpBuilder &)> yes,
+                                 llvm::function_ref<SmallVector<Value>(ImplicitLocOpBuilder &)> no) {
+  auto branch = scf::IfOp::create(b, types, condition, /*withElseRegion=*/true);
+  auto first = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
+  scf::YieldOp::create(first, yes(first));
+  auto second = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
+  scf::YieldOp::create(second, no(second));
+  return llvm::to_vector(llvm::map_range(branch.getResults(), [](Value value) { return value; }));
+}
+
+static SmallVector<Value> anyValues(ImplicitLocOpBuilder &b, TypeRange types) {
+  return llvm::map_to_vector(types, [&](Type type) -> Value { return ub::PoisonOp::create(b, type); });
+}
+
+SmallVector<Value> CodeTile::findBlocks(ImplicitLocOpBuilder &b, scf::ForOp loop, Value iv) const {
+  const int64_t count = hasOwnRuns() ? rowSteps() : slotsOfWarp / runSlots;
+  const SmallVector<Type> types(count, b.getIndexType());
+  Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
+  return ifElse(
+      b, types, inside,
+      [&](ImplicitLocOpBuilder &b) {
+        IRMapping mapping;
+        auto at = [&](Value value) { return valueAt(b, loop, value, iv, mapping); };
+        Value slot = at(op.getSlot()), used = at(op.getCount()), sequence = at(op.getSequence()),
+              head = at(op.getHead());
+        SmallVector<Value> blocks;
+        for (int64_t i = 0; i < count; ++i) {
+          // Behind the last slot in use there may be no page.
+          Ix number = slotOfBlock(b, i);
+          Value isUsed = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number.get(), used);
+          Value safe = arith::SelectOp::create(b, isUsed, (Ix(b, slot) + number).get(), slot);
+          blocks.push_back(emitter->context.headBlock(b, *cache, sequence, head, safe));
+        }
+        return blocks;
+      },
+      [&](ImplicitLocOpBuilder &b) { return anyValues(b, types); });
+}
+
+SmallVector<Value> CodeTile::loadTile(ImplicitLocOpBuilder &b, const TilePlace &tile, ValueRange blocks,
                                       bool isWhole) const {
+  const Value slot = tile.slot, count = tile.count;
   const FormatAttr format = plane->format;
-  const int64_t bits = format.getBits(), page = cache->type.getPage(), rowBytes = plane->channels * bits / 8;
-  const int64_t loadBytes = channels * bits / 8, groups = plane->channels / format.getGroup();
+  const int64_t page = cache->type.getPage(), group = format.getGroup(), scaleBytes = plane->scaleBytes;
+  const int64_t rowBytes = plane->channels * format.getBits() / 8, runBytes = words() * 4;
+  const int64_t loadBytes = llvm::isPowerOf2_64(runBytes) ? runBytes : 4, rowScales = plane->channels / group;
   Place place = placeOf(b);
   Ix row(b, place.row), part(b, place.part);
   Ix warpRow(b, toIndex(b, mulWords(b, emitter->warp, slotsOfWarp)));
   auto isBelowCount = [&](Ix number) -> Value {
     return isWhole ? Value() : arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number.get(), count).getResult();
   };
+  const Type scaleType = format.getScale();
+  auto pair = VectorType::get({2}, scaleType);
   SmallVector<Value> codes, scales;
-  auto pair = VectorType::get({2}, b.getF16Type());
-  for (int64_t first = 0; first < slotsOfWarp; first += run) {
-    // Slots of a run share a page; behind the last slot in use there may be none.
-    Value used = isBelowCount(warpRow + first);
-    Value begin = (Ix(b, slot) + warpRow + first).get();
-    Value safe = used ? arith::SelectOp::create(b, used, begin, slot).getResult() : begin;
-    Ix block(b, emitter->context.headBlock(b, *cache, sequence, head, safe));
-    Ix inPage = Ix(b, safe) % page;
-    Ix codesAt = block + inPage * rowBytes + (row * rowBytes + part * loadBytes);
-    Ix scalesAt = block + inPage * (groups * 2) + (row * groups + part * channels / format.getGroup()) * 2;
-    for (int64_t i = 0; i < run; i += rows) {
-      Value valid = isBelowCount(warpRow + row + (first + i));
-      Value raw = loadIf(b, valid, cache->pages, (codesAt + (plane->codes + i * rowBytes)).get(), loadBytes);
-      Value all = vector::BitCastOp::create(b, VectorType::get({words()}, b.getI32Type()), raw);
-      for (int64_t w = 0; w < words(); ++w) {
-        codes.push_back(vector::ExtractOp::create(b, all, w));
+  // Of a run's first slot, or of the lane's own.
+  Value used;
+  Ix block(b, slot), inPage(b, slot);
+  auto enter = [&](int64_t number) {
+    Ix own = slotOfBlock(b, number);
+    used = isBelowCount(own);
+    if (blocks.empty()) {
+      Value begin = (Ix(b, slot) + own).get();
+      // Behind the last slot in use there may be no page.
+      Value safe = used ? arith::SelectOp::create(b, used, begin, slot).getResult() : begin;
+      block = Ix(b, emitter->context.headBlock(b, *cache, tile.sequence, tile.head, safe));
+    } else {
+      block = Ix(b, blocks[number]);
+    }
+    inPage = !hasOwnRuns() && runSlots == page ? Ix(b, indexOf(b, 0)) : (Ix(b, slot) + own) % page;
+  };
+  for (int64_t step = 0, last = -1; step < rowSteps(); ++step) {
+    const int64_t offset = rowOffset(step), first = hasOwnRuns() ? offset : offset / runSlots * runSlots,
+                  within = offset - first;
+    const bool isNew = first != last;
+    last = first;
+    if (isNew) {
+      enter(hasOwnRuns() ? step : offset / runSlots);
+    }
+    Value valid = hasOwnRuns() ? used : isBelowCount(warpRow + row + offset);
+    Ix rowAt = hasOwnRuns() ? Ix(b, indexOf(b, 0)) : row;
+    Ix codesAt = block + inPage * rowBytes + (rowAt * rowBytes + part * runBytes);
+    for (int64_t side = 0; side < partSteps(); ++side) {
+      for (int64_t at = 0; at < runBytes; at += loadBytes) {
+        const int64_t displacement = plane->codes + within * rowBytes + side * across * runBytes + at;
+        Value raw = loadIf(b, valid, cache->pages, (codesAt + displacement).get(), loadBytes);
+        Value all = vector::BitCastOp::create(b, VectorType::get({loadBytes / 4}, b.getI32Type()), raw);
+        for (int64_t w = 0; w < loadBytes / 4; ++w) {
+          codes.push_back(vector::ExtractOp::create(b, all, w));
+        }
       }
       if (perChannel) {
         continue;
       }
+      Ix groupOfRow = (part + side * across) * channels / group;
+      Ix scalesAt = block + inPage * (rowScales * scaleBytes) + (rowAt * rowScales + groupOfRow) * scaleBytes;
       auto numberAt = [&](int64_t offset) {
-        Value raw = loadIf(b, valid, cache->pages, (scalesAt + (offset + i * groups * 2)).get(), 2);
-        return vector::ExtractOp::create(b, vector::BitCastOp::create(b, VectorType::get({1}, b.getF16Type()), raw), 0)
+        Value at = (scalesAt + (offset + within * rowScales * scaleBytes)).get();
+        Value raw = loadIf(b, valid, cache->pages, at, scaleBytes);
+        return vector::ExtractOp::create(b, vector::BitCastOp::create(b, VectorType::get({1}, scaleType), raw), 0)
             .getResult();
       };
       Value scale = numberAt(plane->scales);
       Value zero = plane->zeros >= 0 ? numberAt(plane->zeros) : scale;
       codes.push_back(vector::FromElementsOp::create(b, pair, ValueRange{scale, zero}));
     }
-    if (!perChannel) {
+    if (!perChannel || !isNew) {
       continue;
     }
-    Ix channelsAt = block + inPage / format.getGroup() * (plane->channels * 2) + part * (channels * 2);
+    Ix channelsAt = block + inPage / group * (plane->channels * scaleBytes) + part * (channels * scaleBytes);
+    const int64_t perChunk = chunkBytes / scaleBytes;
     for (int64_t offset : {plane->scales, plane->zeros}) {
-      for (int64_t c = 0; offset >= 0 && c < channels; c += chunkChannels) {
-        Value raw = loadIf(b, used, cache->pages, (channelsAt + (offset + c * 2)).get(), chunkBytes);
-        Value all = vector::BitCastOp::create(b, VectorType::get({chunkChannels}, b.getF16Type()), raw);
-        for (int64_t p = 0; p < chunkChannels; p += 2) {
+      for (int64_t c = 0; offset >= 0 && c < channels; c += perChunk) {
+        Value raw = loadIf(b, used, cache->pages, (channelsAt + (offset + c * scaleBytes)).get(), chunkBytes);
+        Value all = vector::BitCastOp::create(b, VectorType::get({perChunk}, scaleType), raw);
+        for (int64_t p = 0; p < perChunk; p += 2) {
           scales.push_back(vector::ExtractStridedSliceOp::create(b, all, p, 2, 1));
         }
       }
@@ -170,91 +301,201 @@ SmallVector<Value> CodeTile::loadTile(ImplicitLocOpBuilder &b, Value slot, Value
   return codes;
 }
 
-SmallVector<Value> CodeTile::load(ImplicitLocOpBuilder &b, scf::ForOp loop, Value iv) const {
-  auto ifElse = [&](ImplicitLocOpBuilder &b, Value condition, auto yes, auto no) {
-    auto branch = scf::IfOp::create(b, types(), condition, /*withElseRegion=*/true);
-    auto first = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
-    scf::YieldOp::create(first, yes(first));
-    auto second = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
-    scf::YieldOp::create(second, no(second));
-    return llvm::to_vector(llvm::map_range(branch.getResults(), [](Value value) { return value; }));
-  };
+SmallVector<Value> CodeTile::load(ImplicitLocOpBuilder &b, scf::ForOp loop, Value iv, ValueRange blocks) const {
+  const SmallVector<Type> types = this->types();
   Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
   return ifElse(
-      b, inside,
+      b, types, inside,
       [&](ImplicitLocOpBuilder &b) {
         IRMapping mapping;
         auto at = [&](Value value) { return valueAt(b, loop, value, iv, mapping); };
-        Value slot = at(op.getSlot()), count = at(op.getCount());
-        Value sequence = at(op.getSequence()), head = at(op.getHead());
-        Value isWhole = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, staged.slots));
+        const TilePlace place{at(op.getSlot()), at(op.getCount()), at(op.getSequence()), at(op.getHead())};
+        Value isWhole = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, place.count, indexOf(b, staged.slots));
         return ifElse(
-            b, isWhole, [&](ImplicitLocOpBuilder &b) { return loadTile(b, slot, count, sequence, head, true); },
-            [&](ImplicitLocOpBuilder &b) { return loadTile(b, slot, count, sequence, head, false); });
+            b, types, isWhole, [&](ImplicitLocOpBuilder &b) { return loadTile(b, place, blocks, true); },
+            [&](ImplicitLocOpBuilder &b) { return loadTile(b, place, blocks, false); });
       },
-      [&](ImplicitLocOpBuilder &b) {
-        SmallVector<Value> none;
-        for (Type type : types()) {
-          none.push_back(ub::PoisonOp::create(b, type));
-        }
-        return none;
-      });
+      [&](ImplicitLocOpBuilder &b) { return anyValues(b, types); });
 }
 
+//===----------------------------------------------------------------------===//
+// Codes as numbers
+//===----------------------------------------------------------------------===//
+
 namespace {
-/// A pair of f16 that stands for two codes: (number - offset) / step of each.
-struct RaisedPair {
-  Value numbers;
+/// A number, or a pair of them, that stands for codes: (number - offset) / step.
+struct Raised {
+  Value number;
   float offset, step;
+};
+
+/// A lane's codes as bits behind an exponent. A code that begins at a higher bit of the mantissa counts in steps.
+class Raiser {
+public:
+  Raiser(ImplicitLocOpBuilder &b, ValueRange words, const PlaneLayout &plane)
+      : b(b), words(words), plane(plane), bits(plane.format.getBits()) {}
+
+  /// Codes 2 pair and 2 pair + 1 as f16.
+  Raised pairOf(int64_t pair) {
+    constexpr int64_t exponent = 0x64, mantissaBits = 10;
+    constexpr float raised = 1024.0f;
+    auto halves = VectorType::get({2}, b.getF16Type());
+    const int64_t mask = (int64_t(1) << bits) - 1, code = 2 * pair;
+    if (bits == 8) {
+      auto bytes = VectorType::get({4}, b.getI8Type());
+      Value four = vector::BitCastOp::create(b, bytes, vector::FromElementsOp::create(b, single(), words[code / 4]));
+      Value exponents = arith::ConstantOp::create(b, DenseElementsAttr::get(bytes, static_cast<int8_t>(exponent)));
+      const int64_t i = code % 4;
+      Value two = vector::ShuffleOp::create(b, four, exponents, ArrayRef<int64_t>{i, 4, i + 1, 4});
+      return {vector::BitCastOp::create(b, halves, two), raised, 1.0f};
+    }
+    // Neighbours lie 16 bits apart, or are brought there.
+    const int64_t begin = plane.pairs ? code / plane.pack * 32 + code % plane.pack / 2 * bits : code * bits;
+    const int64_t reach = plane.pairs ? bits : 2 * bits;
+    const int64_t at = windowAt(begin, reach, mantissaBits - bits);
+    Value high = window;
+    if (!plane.pairs) {
+      if (!moved) {
+        moved = arith::ShLIOp::create(b, window, wordOf(b, 16 - bits));
+      }
+      high = moved;
+    }
+    auto mixed = [&](Value value, int64_t mask, auto rest) {
+      Value taken = arith::AndIOp::create(b, value, wordOf(b, mask));
+      return arith::OrIOp::create(b, taken, rest).getResult();
+    };
+    Value exponents = wordOf(b, exponent << 8 | exponent << 24);
+    Value two = plane.pairs ? mixed(window, mask << at | mask << (at + 16), exponents)
+                            : mixed(window, mask << at, mixed(high, mask << (at + 16), exponents));
+    return {vector::BitCastOp::create(b, halves, vector::FromElementsOp::create(b, single(), two)), raised,
+            static_cast<float>(1 << at)};
+  }
+
+  /// One code as f32.
+  Raised codeOf(int64_t code) {
+    constexpr int64_t exponent = 0x4b000000, mantissaBits = 23;
+    constexpr float raised = 8388608.0f;
+    const int64_t begin = bits == 3 ? code * bits : code / (32 / bits) * 32 + plane.bitOf(code % (32 / bits));
+    const int64_t at = windowAt(begin, bits, mantissaBits - bits), mask = (int64_t(1) << bits) - 1;
+    Value taken = arith::AndIOp::create(b, window, wordOf(b, mask << at));
+    Value word = arith::OrIOp::create(b, taken, wordOf(b, exponent));
+    return {arith::BitcastOp::create(b, b.getF32Type(), word), raised, static_cast<float>(1 << at)};
+  }
+
+private:
+  VectorType single() { return VectorType::get({1}, b.getI32Type()); }
+
+  /// Makes `window` hold bits `begin .. begin + reach - 1` of the words from its bit 0 .. `most` on; returns that bit.
+  int64_t windowAt(int64_t begin, int64_t reach, int64_t most) {
+    const int64_t at = begin - windowBegin;
+    if (window && at >= 0 && at <= most && at + reach <= windowBits) {
+      return at;
+    }
+    moved = Value();
+    const int64_t word = begin / 32, shift = begin % 32;
+    if (shift <= most && shift + reach <= 32) {
+      window = words[word];
+      windowBegin = word * 32;
+      windowBits = 32;
+      return shift;
+    }
+    window = arith::ShRUIOp::create(b, words[word], wordOf(b, shift));
+    windowBegin = begin;
+    windowBits = 32 - shift;
+    if (shift + reach > 32) {
+      Value next = arith::ShLIOp::create(b, words[word + 1], wordOf(b, 32 - shift));
+      window = arith::OrIOp::create(b, window, next);
+      windowBits = 32;
+    }
+    return 0;
+  }
+
+  ImplicitLocOpBuilder &b;
+  ValueRange words;
+  const PlaneLayout &plane;
+  int64_t bits;
+  /// Bits of the words from `windowBegin` on, so many of which are there, and the same, moved up to a pair's other
+  /// half.
+  Value window, moved;
+  int64_t windowBegin = 0, windowBits = 0;
+};
+/// The numbers of a run of codes as words, a pair at a time, in sets.
+class RunDecoder {
+public:
+  RunDecoder(ImplicitLocOpBuilder &b, ValueRange codes, ValueRange scales, ValueRange zeros, const PlaneLayout &plane,
+             ProductType product)
+      : b(b), raiser(b, codes, plane), scales(scales), zeros(zeros), product(product),
+        zeroCode(plane.format.getSymmetric() ? static_cast<float>(1 << (plane.format.getBits() - 1)) : 0.0f) {}
+
+  SmallVector<Value> wordsOf(int64_t pair) {
+    const size_t i = scales.size() == 1 ? 0 : pair;
+    Value scale = scales[i], zero = zeros.empty() ? Value() : zeros[i];
+    if (product == ProductType::F16) {
+      auto type = VectorType::get({2}, b.getF16Type());
+      auto both = [&](float value) {
+        return arith::ConstantOp::create(b, SplatElementsAttr::get(type, b.getF16FloatAttr(value))).getResult();
+      };
+      return {toWord(numberOf(raiser.pairOf(pair), both, scale, zero))};
+    }
+    // Numbers that are rounded or split afterwards are made in f32.
+    Value wideScale = decodeScale(b, scale), wideZero = zero ? decodeFloat(b, zero) : Value();
+    SmallVector<Value> numbers, words;
+    for (int64_t half : {0, 1}) {
+      auto constant = [&](float value) { return floatOf(b, value); };
+      numbers.push_back(numberOf(raiser.codeOf(2 * pair + half), constant,
+                                 vector::ExtractOp::create(b, wideScale, half),
+                                 zero ? vector::ExtractOp::create(b, wideZero, half).getResult() : Value()));
+    }
+    for (const SmallVector<Value> &set : createWords(b, numbers, product)) {
+      words.push_back(toWord(set.front()));
+    }
+    return words;
+  }
+
+private:
+  Value toWord(Value pair) {
+    auto word = VectorType::get({1}, b.getI32Type());
+    return vector::ExtractOp::create(b, vector::BitCastOp::create(b, word, pair), 0);
+  }
+  /// The code is exact; the number is rounded once.
+  Value numberOf(const Raised &code, llvm::function_ref<Value(float)> constant, Value scale, Value zero) {
+    Value exact = code.step == 1.0f
+                      ? arith::SubFOp::create(b, code.number, constant(code.offset + zeroCode)).getResult()
+                      : math::FmaOp::create(b, code.number, constant(1 / code.step),
+                                            constant(-code.offset / code.step - zeroCode));
+    return zero ? math::FmaOp::create(b, exact, scale, zero).getResult()
+                : arith::MulFOp::create(b, exact, scale).getResult();
+  }
+
+  ImplicitLocOpBuilder &b;
+  Raiser raiser;
+  SmallVector<Value> scales, zeros;
+  ProductType product;
+  float zeroCode;
 };
 } // namespace
 
-/// A lane's codes as pairs of neighbours.
-static SmallVector<RaisedPair> raisedPairs(ImplicitLocOpBuilder &b, ArrayRef<Value> words, int64_t bits) {
-  constexpr int64_t exponent = 0x64, mantissaBits = 10;
-  constexpr float raised = 1024.0f;
-  auto word = VectorType::get({1}, b.getI32Type()), halves = VectorType::get({2}, b.getF16Type());
-  SmallVector<RaisedPair> pairs;
-  for (Value codes : words) {
-    if (bits == 8) {
-      auto bytes = VectorType::get({4}, b.getI8Type());
-      Value four = vector::BitCastOp::create(b, bytes, vector::FromElementsOp::create(b, word, codes));
-      Value exponents = arith::ConstantOp::create(b, DenseElementsAttr::get(bytes, static_cast<int8_t>(exponent)));
-      for (int64_t i : {0, 2}) {
-        Value pair = vector::ShuffleOp::create(b, four, exponents, ArrayRef<int64_t>{i, 4, i + 1, 4});
-        pairs.push_back({vector::BitCastOp::create(b, halves, pair), raised, 1.0f});
-      }
-      continue;
-    }
-    // The codes of a pair count in steps of the mantissa's bit that they begin with.
-    const int64_t mask = (int64_t(1) << bits) - 1;
-    Value shifted = codes;
-    int64_t gone = 0;
-    for (int64_t bit = 0; bit < 16; bit += bits) {
-      if (bit - gone + bits > mantissaBits) {
-        gone = bit;
-        shifted = arith::ShRUIOp::create(b, codes, wordOf(b, gone));
-      }
-      const int64_t at = bit - gone;
-      Value pair = arith::AndIOp::create(b, shifted, wordOf(b, mask << at | mask << (at + 16)));
-      pair = arith::OrIOp::create(b, pair, wordOf(b, exponent << 8 | exponent << 24));
-      pairs.push_back({vector::BitCastOp::create(b, halves, vector::FromElementsOp::create(b, word, pair)), raised,
-                       static_cast<float>(1 << at)});
-    }
+CodeTile::Run CodeTile::runOf(ImplicitLocOpBuilder &b, ValueRange registers, int64_t step) const {
+  const int64_t kinds = plane->zeros >= 0 ? 2 : 1, pairs = channels / 2;
+  ValueRange own = registers.slice(step * wordsOfStep(), wordsOfStep());
+  Run run{own.take_front(words()), {}, {}};
+  if (perChannel) {
+    ValueRange all = registers.drop_front(rowSteps() * partSteps() * wordsOfStep());
+    ValueRange shared = all.slice(rowOffset(step / partSteps()) / runSlots * kinds * pairs, kinds * pairs);
+    llvm::append_range(run.scales, shared.take_front(pairs));
+    llvm::append_range(run.zeros, shared.drop_front(pairs));
+    return run;
   }
-  return pairs;
+  Value held = own.back();
+  run.scales = {vector::ShuffleOp::create(b, held, held, ArrayRef<int64_t>{0, 0})};
+  if (kinds == 2) {
+    run.zeros = {vector::ShuffleOp::create(b, held, held, ArrayRef<int64_t>{1, 1})};
+  }
+  return run;
 }
 
 void CodeTile::decode(ImplicitLocOpBuilder &b, ValueRange registers) const {
-  const FormatAttr format = plane->format;
-  const int64_t bits = format.getBits(), perStep = words() + (perChannel ? 0 : 1), pairsOfLane = channels / 2;
-  const int64_t sets = plane->zeros >= 0 ? 2 : 1;
-  ValueRange scales = registers.drop_front(steps() * perStep);
-  auto pair = VectorType::get({2}, b.getF16Type()), word = VectorType::get({1}, b.getI32Type());
-  auto both = [&](float value) {
-    return arith::ConstantOp::create(b, SplatElementsAttr::get(pair, b.getF16FloatAttr(value))).getResult();
-  };
-  const float zeroCode = format.getSymmetric() ? static_cast<float>(1 << (bits - 1)) : 0.0f;
+  constexpr int64_t wordsOfChunk = chunkChannels / 2;
   Place place = placeOf(b);
   Ix row(b, place.row);
   Value firstChunk = (Ix(b, place.part) * chunks()).get();
@@ -262,37 +503,133 @@ void CodeTile::decode(ImplicitLocOpBuilder &b, ValueRange registers) const {
   Ix base = (warpRow + row) * staged.stageRow + staged.offset;
   Value lowRow = ((warpRow + row) % 8).get();
   auto stored = VectorType::get({chunkBytes}, b.getI8Type());
-  for (int64_t i = 0; i < steps(); ++i) {
-    SmallVector<Value> codes(registers.slice(i * perStep, words())), numbers;
-    Value scale, zero;
-    if (!perChannel) {
-      Value held = registers[i * perStep + words()];
-      scale = vector::ShuffleOp::create(b, held, held, ArrayRef<int64_t>{0, 0});
-      zero = vector::ShuffleOp::create(b, held, held, ArrayRef<int64_t>{1, 1});
-    }
-    for (auto [p, code] : llvm::enumerate(raisedPairs(b, codes, bits))) {
-      if (perChannel) {
-        const int64_t group = i * rows / run;
-        scale = scales[group * sets * pairsOfLane + p];
-        zero = scales[(group * sets + sets - 1) * pairsOfLane + p];
-      }
-      // The code is exact; the number is rounded once.
-      Value exact = code.step == 1.0f ? arith::SubFOp::create(b, code.numbers, both(code.offset + zeroCode)).getResult()
-                                      : math::FmaOp::create(b, code.numbers, both(1 / code.step),
-                                                            both(-code.offset / code.step - zeroCode));
-      Value number =
-          sets == 2 ? math::FmaOp::create(b, exact, scale, zero).getResult() : arith::MulFOp::create(b, exact, scale);
-      numbers.push_back(vector::ExtractOp::create(b, vector::BitCastOp::create(b, word, number), 0));
-    }
+  for (int64_t i = 0; i < rowSteps() * partSteps(); ++i) {
+    const int64_t offset = rowOffset(i / partSteps()), side = i % partSteps();
+    const Run run = runOf(b, registers, i);
+    RunDecoder decoder(b, run.codes, run.scales, run.zeros, *plane, staged.product);
     // Of a step's rows the low bits are a lane's, those above are known here.
-    Value flips = arith::XOrIOp::create(b, lowRow, indexOf(b, i * rows % 8));
-    for (int64_t c = 0; c < chunks(); ++c) {
-      Value all = vector::FromElementsOp::create(b, VectorType::get({chunkChannels / 2}, b.getI32Type()),
-                                                 ArrayRef(numbers).slice(c * chunkChannels / 2, chunkChannels / 2));
-      Value chunk = arith::XOrIOp::create(b, arith::XOrIOp::create(b, firstChunk, flips), indexOf(b, c));
-      Ix at = base + Ix(b, chunk) * chunkBytes + i * rows * staged.stageRow;
-      vector::StoreOp::create(b, vector::BitCastOp::create(b, stored, all), emitter->staging, at.get(),
-                              /*nontemporal=*/false, llvm::MaybeAlign(chunkBytes));
+    Value flips = arith::XOrIOp::create(b, lowRow, indexOf(b, offset % 8));
+    SmallVector<SmallVector<Value>> sets(setsOf(staged.product));
+    for (int64_t pair = 0; pair < channels / 2; ++pair) {
+      for (auto [set, word] : llvm::zip_equal(sets, decoder.wordsOf(pair))) {
+        set.push_back(word);
+      }
     }
+    for (int64_t c = 0; c < chunks(); ++c) {
+      Value chunk = staged.swizzled
+                        ? arith::XOrIOp::create(b, arith::XOrIOp::create(b, firstChunk, flips), indexOf(b, c))
+                        : arith::AddIOp::create(b, firstChunk, indexOf(b, c)).getResult();
+      Ix at = base + Ix(b, chunk) * chunkBytes + (offset * staged.stageRow + side * across * chunks() * chunkBytes);
+      for (auto [number, words] : llvm::enumerate(sets)) {
+        Value all = vector::FromElementsOp::create(b, VectorType::get({wordsOfChunk}, b.getI32Type()),
+                                                   ArrayRef(words).slice(c * wordsOfChunk, wordsOfChunk));
+        vector::StoreOp::create(b, vector::BitCastOp::create(b, stored, all), emitter->staging,
+                                (at + static_cast<int64_t>(number) * staged.setBytes).get(), /*nontemporal=*/false,
+                                llvm::MaybeAlign(chunkBytes));
+      }
+    }
+  }
+}
+
+class CodeTile::KeyReader : public StageReader {
+public:
+  KeyReader(ImplicitLocOpBuilder &b, const CodeTile &tile, ValueRange registers)
+      : StageReader(/*steps=*/1, /*tiles=*/2), b(b), tile(tile), registers(registers) {}
+
+  SmallVector<Value> load(int64_t slot, int64_t channel, int64_t, Type word) override {
+    const MmaAtom &atom = *tile.staged.atom;
+    // Steps of the instruction that a run lasts; a lane has two words for each.
+    const int64_t ofRun = tile.channels * tile.across / atom.k, step = channel / atom.k;
+    SmallVector<Value> words;
+    for (int64_t column = 0; column < tiles; ++column) {
+      const int64_t number = (slot / atom.n + column) * tile.partSteps() + step / ofRun;
+      auto found = decoders.find(number);
+      if (found == decoders.end()) {
+        const Run run = tile.runOf(b, registers, number);
+        found =
+            decoders.try_emplace(number, b, run.codes, run.scales, run.zeros, *tile.plane, tile.staged.product).first;
+      }
+      for (int64_t pair : {0, 1}) {
+        Value one = found->second.wordsOf(step % ofRun * 2 + pair).front();
+        Value single = vector::FromElementsOp::create(b, VectorType::get({1}, b.getI32Type()), one);
+        words.push_back(vector::BitCastOp::create(b, word, single));
+      }
+    }
+    return words;
+  }
+
+private:
+  ImplicitLocOpBuilder &b;
+  CodeTile tile;
+  ValueRange registers;
+  std::map<int64_t, RunDecoder> decoders;
+};
+
+std::unique_ptr<StageReader> CodeTile::keyReader(ImplicitLocOpBuilder &b, ValueRange registers) const {
+  return std::make_unique<KeyReader>(b, *this, registers);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles of a loop
+//===----------------------------------------------------------------------===//
+
+int64_t CodeTiles::add(const CodeTile &tile, ImplicitLocOpBuilder &b) {
+  CodeTile &added = tiles.emplace_back(tile);
+  added.staged.stage = wordOf(b, added.staged.offset);
+  emitter.staged[added.op.getResult()] = added.staged;
+  return added.staged.offset + (tile.form == CodeTile::Form::Staged ? added.staged.stageBytes : 0);
+}
+
+SmallVector<Value> CodeTiles::load(ImplicitLocOpBuilder &b, size_t number, scf::ForOp loop, Value iv) {
+  const CodeTile &tile = tiles[number];
+  // Values lie in the pages of their keys. Where many registers are held between the two they are looked up again.
+  const CodeTile &first = tiles.front();
+  const bool isShared = first.form == CodeTile::Form::Keys && tiles.size() == 2 && tiles[1].sharesBlocks(first);
+  if (!isShared) {
+    return tile.load(b, loop, iv, ValueRange());
+  }
+  if (number == 0) {
+    blocks = tile.findBlocks(b, loop, iv);
+  }
+  return tile.load(b, loop, iv, blocks);
+}
+
+void CodeTiles::loadFirst(ImplicitLocOpBuilder &b, scf::ForOp loop, SmallVectorImpl<Value> &init) {
+  for (size_t number = 0; number < tiles.size(); ++number) {
+    llvm::append_range(init, load(b, number, loop, loop.getLowerBound()));
+  }
+}
+
+void CodeTiles::attach(scf::ForOp loop, ValueRange registers) {
+  next.resize(tiles.size());
+  for (auto [number, tile] : llvm::enumerate(tiles)) {
+    ValueRange own = registers.take_front(tile.types().size());
+    registers = registers.drop_front(own.size());
+    auto loadNext = [this, loop, number = number](ImplicitLocOpBuilder &b) mutable {
+      next[number] = load(b, number, loop, arith::AddIOp::create(b, loop.getInductionVar(), loop.getStep()));
+    };
+    Operation *product = *tile.op.getResult().getUsers().begin();
+    if (tile.form == CodeTile::Form::Keys) {
+      emitter.heldReaders[product] = [this, number = number, own](ImplicitLocOpBuilder &b) {
+        return tiles[number].keyReader(b, own);
+      };
+      emitter.afterProduct[product] = loadNext;
+      continue;
+    }
+    emitter.beforeProduct[product] = [this, loadNext, number = number, own](ImplicitLocOpBuilder &b) mutable {
+      tiles[number].decode(b, own);
+      loadNext(b);
+      emitter.barrier(b);
+    };
+  }
+}
+
+void CodeTiles::finish(SmallVectorImpl<Value> &results) {
+  for (const auto &[tile, values] : llvm::zip_equal(tiles, next)) {
+    llvm::append_range(results, values);
+    Operation *product = *tile.op.getResult().getUsers().begin();
+    emitter.beforeProduct.erase(product);
+    emitter.afterProduct.erase(product);
+    emitter.heldReaders.erase(product);
   }
 }

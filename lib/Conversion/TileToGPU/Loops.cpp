@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "CodeTile.h"
 
+#include "mlir/IR/Remarks.h"
+
 using namespace mlir;
 using namespace kvc;
 
@@ -48,13 +50,13 @@ Value kvc::valueAt(ImplicitLocOpBuilder &b, scf::ForOp loop, Value value, Value 
   return mapping.lookup(value);
 }
 
-LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<Operation *> operands, int64_t offset, bool alone) {
+LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<LateOperand> operands, int64_t offset, bool alone) {
   // What a loop does not change is decoded in front of it.
   auto isFixed = [&](Operation *op) {
     return llvm::all_of(op->getOperands(), [&](Value value) { return loop.isDefinedOutsideOfLoop(value); });
   };
   const bool isOnly = alone && operands.size() == 1;
-  for (Operation *op : operands) {
+  for (const auto &[op, why] : operands) {
     StagedOperand operand = describeUnpacked(op, offset);
     offset += operand.stageBytes;
     useStaging(offset);
@@ -70,7 +72,9 @@ LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<Operation *>
       barrier(b);
       continue;
     }
-    beforeProduct[*result.getUsers().begin()] = [this, op, operand, isOnly](Builder &b) {
+    remark::missed(op->getLoc(), remark::RemarkOpts::name("decode").category("attention"))
+        << "a tile is loaded and decoded in front of its product, none ahead: " << why;
+    beforeProduct[*result.getUsers().begin()] = [this, op = op, operand, isOnly](Builder &b) {
       if (isOnly) {
         // Every warp is past the tile before; with two operands the other's barrier says so.
         barrier(b);
@@ -80,6 +84,12 @@ LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<Operation *>
     };
   }
   return success();
+}
+
+std::optional<CodeTile> TeamEmitter::createCodeTile(Operation *op, scf::ForOp loop, int64_t offset, std::string &why) {
+  auto product = dyn_cast<tile::MmaOp>(*op->getResult(0).getUsers().begin());
+  const auto form = product && keyRun(product) ? CodeTile::Form::Keys : CodeTile::Form::Staged;
+  return CodeTile::create(*this, op, loop, form, offset, why);
 }
 
 LogicalResult TeamEmitter::leaveState(Builder &b, scf::ForOp loop, Value max, Value sum, Value acc) {
@@ -158,28 +168,28 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
   // Whatever used staging memory before is done with it.
   barrier(b);
   // Codes go through registers, a tile ahead; two of them alternate in staging memory.
-  SmallVector<CodeTile> codes;
-  SmallVector<Operation *> others;
+  CodeTiles codes(*this);
+  SmallVector<LateOperand> others;
   int64_t offset = queryBytes;
   for (Operation *op : operands) {
-    std::optional<CodeTile> tile = operands.size() == 2 ? CodeTile::create(*this, op, loop, offset) : std::nullopt;
+    std::string why = "it is the only operand of the loop";
+    std::optional<CodeTile> tile;
+    if (operands.size() == 2) {
+      why.clear();
+      tile = createCodeTile(op, loop, offset, why);
+    }
     if (!tile) {
-      others.push_back(op);
+      others.push_back({op, why});
       continue;
     }
-    offset += tile->staged.stageBytes;
+    offset = codes.add(*tile, b);
     useStaging(offset);
-    tile->staged.stage = wordOf(b, tile->staged.offset);
-    staged[op->getResult(0)] = tile->staged;
-    codes.push_back(*tile);
   }
-  if (failed(decodeOperands(loop, others, offset, /*alone=*/operands.size() == 1))) {
+  if (failed(decodeOperands(loop, others, offset, /*alone=*/operands.size() == 1 || codes.haveKeys()))) {
     return failure();
   }
   const size_t carried = init.size();
-  for (const CodeTile &tile : codes) {
-    llvm::append_range(init, tile.load(b, loop, loop.getLowerBound()));
-  }
+  codes.loadFirst(b, loop, init);
   auto lowered = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), init);
   Block &body = *lowered.getBody();
   loop.getInductionVar().replaceAllUsesWith(lowered.getInductionVar());
@@ -194,18 +204,7 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
     }
   };
   setValues(lowered.getRegionIterArgs().take_front(carried), loop.getRegionIterArgs());
-  ValueRange registers = lowered.getRegionIterArgs().drop_front(carried);
-  SmallVector<SmallVector<Value>> next(codes.size());
-  for (auto [number, tile] : llvm::enumerate(codes)) {
-    ValueRange own = registers.take_front(tile.types().size());
-    registers = registers.drop_front(own.size());
-    beforeProduct[*tile.op.getResult().getUsers().begin()] = [&, number = number, own](Builder &b) {
-      codes[number].decode(b, own);
-      Value iv = arith::AddIOp::create(b, lowered.getInductionVar(), lowered.getStep());
-      next[number] = codes[number].load(b, lowered, iv);
-      barrier(b);
-    };
-  }
+  codes.attach(lowered, lowered.getRegionIterArgs().drop_front(carried));
   Operation *yield = loop.getBody()->getTerminator();
   body.getOperations().splice(body.end(), loop.getBody()->getOperations(), loop.getBody()->begin(),
                               Block::iterator(yield));
@@ -225,13 +224,11 @@ LogicalResult TeamEmitter::emitPlainLoop(scf::ForOp loop) {
       llvm::append_range(results, pullAll(end, value, layout));
     }
   }
-  for (const SmallVector<Value> &values : next) {
-    llvm::append_range(results, values);
-  }
+  codes.finish(results);
   scf::YieldOp::create(end, results);
   setValues(lowered.getResults().take_front(carried), loop.getResults());
-  for (Operation *op : operands) {
-    beforeProduct.erase(*op->getResult(0).getUsers().begin());
+  for (const LateOperand &other : others) {
+    beforeProduct.erase(*other.op->getResult(0).getUsers().begin());
   }
   // The old loop goes after what it still speaks of.
   yield->setOperands(loop.getInitArgs());

@@ -27,19 +27,25 @@ static Value cloneTile(OpBuilder &b, Value tile) {
 }
 
 void TeamEmitter::separateFirstOperands() {
-  llvm::DenseMap<Value, std::pair<Value, ProductType>> latest;
+  struct Words {
+    Value tile;
+    ProductType type;
+    int64_t keyRun;
+  };
+  llvm::DenseMap<Value, Words> latest;
   context.kernel.walk([&](tile::MmaOp op) {
     auto loop = op->getParentOfType<scf::ForOp>();
     if (op.getContract() != tile::Contract::Channels || !loop || !loop.isDefinedOutsideOfLoop(op.getA())) {
       return;
     }
     const ProductType type = productOf(op.getB());
-    auto [found, isNew] = latest.try_emplace(op.getA(), op.getA(), type);
-    if (!isNew && found->second.second != type) {
+    const int64_t run = keyRun(op);
+    auto [found, isNew] = latest.try_emplace(op.getA(), Words{op.getA(), type, run});
+    if (!isNew && (found->second.type != type || found->second.keyRun != run)) {
       OpBuilder b(loop);
-      found->second = {cloneTile(b, op.getA()), type};
+      found->second = {cloneTile(b, op.getA()), type, run};
     }
-    op.getAMutable().assign(found->second.first);
+    op.getAMutable().assign(found->second.tile);
   });
 }
 
@@ -111,7 +117,22 @@ StagedOperand TeamEmitter::describeQueries(int64_t rows, int64_t channels, Produ
   return operand;
 }
 
-void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type) {
+/// Where a chunk of a row of queries lies. Lanes whose runs are four chunks apart meet other banks than those eight
+/// apart.
+static Value placeOfChunk(ImplicitLocOpBuilder &b, const StagedOperand &operand, Value row, Value chunk,
+                          int64_t keyRun) {
+  if (!operand.swizzled) {
+    return chunk;
+  }
+  Value place = arith::XOrIOp::create(b, chunk, arith::RemUIOp::create(b, row, wordOf(b, 8)));
+  if (keyRun < 32) {
+    return place;
+  }
+  Value round = arith::RemUIOp::create(b, arith::DivUIOp::create(b, chunk, wordOf(b, 8)), wordOf(b, 4));
+  return arith::XOrIOp::create(b, place, mulWords(b, round, 2));
+}
+
+void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type, int64_t keyRun) {
   auto tileType = cast<VectorType>(tile.getType());
   StagedOperand operand = describeQueries(tileType.getDimSize(0), tileType.getDimSize(1), type);
   operand.stage = wordOf(b, 0);
@@ -131,9 +152,7 @@ void TeamEmitter::stageQueries(Builder &b, Value tile, ProductType type) {
     Value row = coordinate(b, layout, Axis::Row, 2 * i), column = coordinate(b, layout, Axis::Column, 2 * i);
     Value chunk = arith::DivUIOp::create(b, column, wordOf(b, 8)),
           inChunk = arith::RemUIOp::create(b, column, wordOf(b, 8));
-    if (operand.swizzled) {
-      chunk = arith::XOrIOp::create(b, chunk, arith::RemUIOp::create(b, row, wordOf(b, 8)));
-    }
+    chunk = placeOfChunk(b, operand, row, chunk, keyRun);
     Value place =
         addWords(b, addWords(b, mulWords(b, row, operand.stageRow), mulWords(b, chunk, 16)), mulWords(b, inChunk, 2));
     for (auto [set, words] : llvm::enumerate(sets)) {
@@ -251,18 +270,48 @@ static Type wordTypeOf(ImplicitLocOpBuilder &b, ProductType type) {
   return VectorType::get({2}, type == ProductType::F16 ? Type(b.getF16Type()) : Type(b.getBF16Type()));
 }
 
-void TeamEmitter::spreadQueries(Builder &b, Value tile, ProductType type) {
-  stageQueries(b, tile, type);
+void TeamEmitter::spreadQueries(Builder &b, Value tile, ProductType type, int64_t keyRun) {
+  stageQueries(b, tile, type, keyRun);
   auto found = stagedQueries.find({tile.getAsOpaquePointer(), type});
   const StagedOperand &operand = found->second;
   useStaging(operand.stageBytes);
-  MatrixReader reader(*this, b, operand, wordOf(b, 0), Use::Queries);
   auto &sets = words[found->first];
-  const int64_t steps = paddedKeys(cast<VectorType>(tile.getType()).getDimSize(1)) / operand.atom->k;
+  const Type word = wordTypeOf(b, type);
+  const int64_t channels = paddedKeys(cast<VectorType>(tile.getType()).getDimSize(1));
+  if (keyRun) {
+    // Eight channels of a row are words of two steps. The rows below, zeros, are loaded too: the assembler would make
+    // zeros that it knows anew for every product.
+    constexpr int64_t chunk = 8;
+    const Layout layout = queryLayout(*operand.atom, /*rows=*/1, channels, keyRun);
+    const Value row = coordinate(b, layout, Axis::Row, 0), column = coordinate(b, layout, Axis::Column, 0);
+    SmallVector<Value> &loaded = sets.emplace_back();
+    for (int64_t i = 0; i < layout.inSize(Axis::Register); i += 2 * chunk) {
+      Value place = arith::DivUIOp::create(b, addWords(b, column, layout(i, 0, 0)[Axis::Column]), wordOf(b, chunk));
+      place = placeOfChunk(b, operand, row, place, keyRun);
+      Value at = addWords(b, addWords(b, mulWords(b, row, operand.stageRow), mulWords(b, place, 16)), operand.offset);
+      SmallVector<Value, 2> rows;
+      for (int64_t half : {0, 1}) {
+        Value own = toIndex(b, addWords(b, at, half * 8 * operand.stageRow));
+        Value raw = vector::LoadOp::create(b, VectorType::get({16}, b.getI8Type()), staging, own,
+                                           /*nontemporal=*/false, llvm::MaybeAlign(16));
+        rows.push_back(
+            vector::BitCastOp::create(b, VectorType::get({chunk}, cast<VectorType>(word).getElementType()), raw));
+      }
+      for (int64_t e = 0; e < chunk; e += 2) {
+        for (Value all : rows) {
+          loaded.push_back(vector::ExtractStridedSliceOp::create(b, all, e, 2, 1));
+        }
+      }
+    }
+    stagedQueries.erase(found);
+    return;
+  }
+  MatrixReader reader(*this, b, operand, wordOf(b, 0), Use::Queries);
+  const int64_t steps = channels / operand.atom->k;
   for (int64_t set = 0; set < setsOf(type); ++set) {
     SmallVector<Value> &loaded = sets.emplace_back();
     for (int64_t step = 0; step < steps; ++step) {
-      llvm::append_range(loaded, reader.load(0, step * operand.atom->k, set, wordTypeOf(b, type)));
+      llvm::append_range(loaded, reader.load(0, step * operand.atom->k, set, word));
     }
   }
   stagedQueries.erase(found);

@@ -48,6 +48,45 @@ static Value tableOf(ImplicitLocOpBuilder &b, DenseElementsAttr dense, Value at)
   return Value();
 }
 
+/// A constant's entry, at a coordinate that is asked for only where entries differ; null where the table is too long.
+/// What no formula gives is chosen among the entries of a period: numbers of heads have as many as a group.
+static Value entryOf(ImplicitLocOpBuilder &b, DenseElementsAttr dense, llvm::function_ref<Value()> coordinate) {
+  if (dense.isSplat()) {
+    return scalarOf(b, dense.getSplatValue<Attribute>());
+  }
+  Value at = coordinate();
+  Type element = dense.getElementType();
+  if (element.isInteger(32) || element.isIndex()) {
+    if (Value number = tableOf(b, dense, at)) {
+      return element.isIndex() ? toIndex(b, number) : number;
+    }
+  }
+  constexpr size_t mostEntries = 64;
+  auto entries = llvm::to_vector(dense.getValues<Attribute>());
+  size_t period = 1;
+  auto repeats = [&] {
+    for (size_t i = period; i < entries.size(); ++i) {
+      if (entries[i] != entries[i - period]) {
+        return false;
+      }
+    }
+    return true;
+  };
+  while (!repeats()) {
+    ++period;
+  }
+  if (period > mostEntries) {
+    return Value();
+  }
+  Value number = b.createOrFold<arith::RemUIOp>(at, wordOf(b, static_cast<int64_t>(period)));
+  Value entry = scalarOf(b, entries[0]);
+  for (size_t i = 1; i < period; ++i) {
+    Value isThis = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, wordOf(b, static_cast<int64_t>(i)));
+    entry = arith::SelectOp::create(b, isThis, scalarOf(b, entries[i]), entry);
+  }
+  return entry;
+}
+
 Value TeamEmitter::pull(Builder &b, Value tile, const Layout &layout, int64_t reg) {
   auto type = cast<VectorType>(tile.getType());
   Type element = type.getElementType();
@@ -79,13 +118,18 @@ Value TeamEmitter::pull(Builder &b, Value tile, const Layout &layout, int64_t re
   if (auto mask = dyn_cast<tile::LoadMaskOp>(op)) {
     return loadMaskElement(b, mask, layout, reg);
   }
+  // A tile of one row or one column has the same element along the other axis.
+  const Axis only = type.getDimSize(1) == 1 ? Axis::Row : Axis::Column;
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto dense = cast<DenseElementsAttr>(constant.getValue());
-    if (!dense.isSplat()) {
+    const bool isLine = type.getDimSize(0) == 1 || type.getDimSize(1) == 1;
+    Value number =
+        isLine || dense.isSplat() ? entryOf(b, dense, [&] { return coordinate(b, layout, only, reg); }) : Value();
+    if (!number) {
       fail(op) << "is a table of different numbers, which has no lowering to teams yet";
       return poison();
     }
-    return scalarOf(b, dense.getSplatValue<Attribute>());
+    return number;
   }
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
     Value source = broadcast.getSource();
@@ -93,19 +137,14 @@ Value TeamEmitter::pull(Builder &b, Value tile, const Layout &layout, int64_t re
     if (!sourceType) {
       return source;
     }
+    if (sourceType.getRank() == 2) {
+      return pull(b, source, layout, reg);
+    }
     // Of a tile with one row, stock folders write the one element of that row as vector<1>, without a shape cast.
-    const bool isOneRow = sourceType.getRank() == 1 && sourceType.getNumElements() == 1 && type.getDimSize(1) != 1;
-    if (isOneRow) {
-      return pullAlong(b, source, Axis::Row, layout, reg);
-    }
-    if (sourceType.getRank() == 1) {
-      return pullAlong(b, source, Axis::Column, layout, reg);
-    }
-    if (auto cast = source.getDefiningOp<vector::ShapeCastOp>(); cast && sourceType.getDimSize(1) == 1) {
-      return pullAlong(b, cast.getSource(), Axis::Row, layout, reg);
-    }
-    fail(op) << "has no lowering to teams yet";
-    return poison();
+    return pullAlong(b, source, sourceType.getNumElements() == 1 ? Axis::Row : Axis::Column, layout, reg);
+  }
+  if (auto cast = dyn_cast<vector::ShapeCastOp>(op); cast && cast.getSourceVectorType().getRank() == 1) {
+    return pullAlong(b, cast.getSource(), only, layout, reg);
   }
   if (!op->hasTrait<OpTrait::Elementwise>()) {
     fail(op) << "has no lowering to teams yet";
@@ -149,21 +188,21 @@ Value TeamEmitter::pullAlong(Builder &b, Value tile, Axis axis, const Layout &la
   }
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto dense = cast<DenseElementsAttr>(constant.getValue());
-    if (dense.isSplat()) {
-      return scalarOf(b, dense.getSplatValue<Attribute>());
+    Value number = entryOf(b, dense, [&] { return coordinate(b, layout, axis, reg); });
+    if (!number) {
+      fail(op) << "is a table of different numbers, which has no lowering to teams yet";
+      return poison();
     }
-    if (element.isInteger(32) || element.isIndex()) {
-      Value number = tableOf(b, dense, coordinate(b, layout, axis, reg));
-      if (number) {
-        return element.isIndex() ? toIndex(b, number) : number;
-      }
-    }
-    fail(op) << "is a table of different numbers, which has no lowering to teams yet";
-    return poison();
+    return number;
   }
-  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op);
-      broadcast && !isa<VectorType>(broadcast.getSource().getType())) {
-    return broadcast.getSource();
+  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
+    Value source = broadcast.getSource();
+    return isa<VectorType>(source.getType()) ? pullAlong(b, source, Axis::Row, layout, reg) : source;
+  }
+  if (auto cast = dyn_cast<vector::ShapeCastOp>(op);
+      cast && cast.getSourceVectorType().getRank() == 2 &&
+      cast.getSourceVectorType().getDimSize(axis == Axis::Row ? 1 : 0) == 1) {
+    return pull(b, cast.getSource(), layout, reg);
   }
   if (!op->hasTrait<OpTrait::Elementwise>()) {
     fail(op) << "has no lowering to teams yet";

@@ -16,6 +16,7 @@
 // keys are. The page of the rows that a warp copies is read from the table ahead of the copy.
 //
 //===----------------------------------------------------------------------===//
+#include "CodeTile.h"
 #include "DirectTile.h"
 
 using namespace mlir;
@@ -264,14 +265,14 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
 
 LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   SmallVector<tile::OperandOp> operands;
-  SmallVector<Operation *> others;
+  SmallVector<LateOperand> others;
   tile::SoftmaxStepOp step;
   for (Operation &op : *loop.getBody()) {
     if (isa<tile::OperandOp, tile::GatherOperandOp>(op)) {
       if (fitsRing(*this, &op, operands.empty() ? tile::OperandOp() : operands.front())) {
         operands.push_back(cast<tile::OperandOp>(op));
       } else {
-        others.push_back(&op);
+        others.push_back({&op, ""});
       }
     } else if (auto softmax = dyn_cast<tile::SoftmaxStepOp>(op)) {
       step = softmax;
@@ -327,7 +328,15 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
 
   // Whatever used staging memory before is done with it.
   barrier(b);
-  if (failed(decodeOperands(loop, others, ring.bytes(), /*alone=*/false))) {
+  CodeTiles codes(*this);
+  int64_t offset = ring.bytes();
+  llvm::erase_if(others, [&](LateOperand &other) {
+    std::optional<CodeTile> tile = createCodeTile(other.op, loop, offset, other.why);
+    offset = tile ? codes.add(*tile, b) : offset;
+    return tile.has_value();
+  });
+  useStaging(offset);
+  if (failed(decodeOperands(loop, others, offset, /*alone=*/false))) {
     return failure();
   }
   Value stepSize = loop.getStep(), iv = loop.getLowerBound(), page;
@@ -343,6 +352,8 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   const size_t stateSize = init.size();
   init.push_back(page);
   init.push_back(wordOf(b, 0));
+  const size_t carriedCount = init.size();
+  codes.loadFirst(b, loop, init);
   Value distance = arith::SubIOp::create(b, iv, loop.getLowerBound());
 
   auto lowered = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), stepSize, init);
@@ -360,6 +371,7 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   setState(carried.take_front(stateSize), [&](unsigned i) -> Value { return loop.getRegionIterArgs()[i]; });
   page = carried[stateSize];
   Value stage = carried[stateSize + 1];
+  codes.attach(lowered, carried.drop_front(carriedCount));
   Value next = arith::AddIOp::create(inner, lowered.getInductionVar(), distance);
   Value isLast = arith::CmpIOp::create(inner, arith::CmpIPredicate::eq, stage, wordOf(inner, ring.stageCount() - 1));
   Value nextStage = arith::SelectOp::create(inner, isLast, wordOf(inner, 0), addWords(inner, stage, 1));
@@ -396,13 +408,14 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
     llvm::append_range(results, pullAll(end, yield->getOperand(i), i == accAt ? accLayout : rowLayout));
   }
   results.append({nextPage, nextStage});
+  codes.finish(results);
   scf::YieldOp::create(end, results);
   setState(lowered.getResults().take_front(stateSize), [&](unsigned i) -> Value { return loop.getResult(i); });
   for (StagedOperand &operand : ring.operands) {
     beforeProduct.erase(*operand.op.getResult().getUsers().begin());
   }
-  for (Operation *op : others) {
-    beforeProduct.erase(*op->getResult(0).getUsers().begin());
+  for (const LateOperand &other : others) {
+    beforeProduct.erase(*other.op->getResult(0).getUsers().begin());
   }
   tile::WaitAsyncOp::create(b, 0);
   barrier(b);

@@ -1,5 +1,5 @@
 //===- Team.cpp - Layouts of a team, control flow -------------------------===//
-#include "TeamEmitter.h"
+#include "CodeTile.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -25,35 +25,74 @@ InFlightDiagnostic TeamEmitter::fail(Operation *op) {
   return op->emitOpError();
 }
 
-void TeamEmitter::placeQueries() {
-  // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest, more
-  // of it where a kernel has code for warp groups too.
-  const bool hasRoles = teamWarps != schedule.getWarps();
-  const int64_t registers = hasRoles ? facts.consumerRegisters : facts.laneRegisters,
-                otherRegisters = hasRoles ? 88 : 56;
+static constexpr int64_t rowsOfInstruction = 16;
+
+int64_t TeamEmitter::widestValues() const {
   int64_t widest = 0;
   context.kernel.walk([&](tile::MmaOp op) {
     if (op.getContract() == tile::Contract::Slots && !isOfWarpGroups(op)) {
       widest = std::max(widest, op.getB().getType().getChannels());
     }
   });
-  context.kernel.walk([&](tile::MmaOp op) {
-    if (op.getContract() != tile::Contract::Channels || isOfWarpGroups(op)) {
-      return;
-    }
-    const int64_t rows = op.getA().getType().getDimSize(0), channels = op.getB().getType().getChannels();
-    const TeamShape shape = shapeOf(rows);
-    const int64_t scores = op.getB().getType().getSlots() / shape.columnWarps / 2, values = widest / 2;
-    const int64_t sets = setsOf(productOf(op.getB()));
-    dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > registers && shape.columnWarps > 1;
-    const int64_t held = dividesValues ? values / shape.columnWarps : values;
-    // What is split is decoded between products, which needs more.
-    const int64_t decoding = sets > 1 ? 24 : 0;
-    if (shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters + decoding > registers) {
+  return widest;
+}
+
+bool TeamEmitter::queriesFit(tile::MmaOp op) {
+  // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest, more
+  // of it where a kernel has code for warp groups too.
+  const bool hasRoles = teamWarps != schedule.getWarps();
+  const int64_t registers = hasRoles ? facts.consumerRegisters : facts.laneRegisters,
+                otherRegisters = hasRoles ? 88 : 56;
+  const int64_t rows = op.getA().getType().getDimSize(0), channels = op.getB().getType().getChannels();
+  const TeamShape shape = shapeOf(rows);
+  const int64_t scores = op.getB().getType().getSlots() / shape.columnWarps / 2, values = widestValues() / 2;
+  const int64_t sets = setsOf(productOf(op.getB()));
+  dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > registers && shape.columnWarps > 1;
+  const int64_t held = dividesValues ? values / shape.columnWarps : values;
+  // What is split is decoded between products, which needs more.
+  const int64_t decoding = sets > 1 ? 24 : 0;
+  return shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters + decoding <= registers;
+}
+
+void TeamEmitter::placeQueries() {
+  auto walk = [&](auto visit) {
+    context.kernel.walk([&](tile::MmaOp op) {
+      if (op.getContract() == tile::Contract::Channels && !isOfWarpGroups(op)) {
+        visit(op);
+      }
+    });
+  };
+  // Tiles with less than an instruction's slots for each warp would be filled up to that.
+  dividesValues = !schedule.getProducers() && schedule.getSlots() < rowsOfInstruction * schedule.getWarps();
+  // Whether any of them divides the values decides for all.
+  walk([&](tile::MmaOp op) { queriesFit(op); });
+  separateFirstOperands();
+  walk([&](tile::MmaOp op) {
+    if (!queriesFit(op)) {
+      const int64_t rows = op.getA().getType().getDimSize(0), channels = op.getB().getType().getChannels();
       tilesInStaging.insert(op.getA());
       queryBytes = std::max(queryBytes, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
     }
   });
+}
+
+int64_t TeamEmitter::keyRun(tile::MmaOp op) {
+  auto [found, isNew] = keyRuns.try_emplace(op, 0);
+  auto loop = op->getParentOfType<scf::ForOp>();
+  if (!isNew || op.getContract() != tile::Contract::Channels || !loop || op->getBlock() != loop.getBody() ||
+      !facts.loadsMatrices || dividesValues || shapeOf(op.getA().getType().getDimSize(0)).rowWarps > 1 ||
+      setsOf(productOf(op.getB())) > 1 || !queriesFit(op)) {
+    return found->second;
+  }
+  // As the loops see it: keys and values, each the operand of one product.
+  const auto operands =
+      llvm::count_if(*loop.getBody(), [](Operation &op) { return isa<tile::OperandOp, tile::GatherOperandOp>(op); });
+  if (operands != 2 || !op.getB().hasOneUse()) {
+    return 0;
+  }
+  std::string why;
+  auto tile = CodeTile::create(*this, op.getB().getDefiningOp(), loop, CodeTile::Form::Keys, /*offset=*/0, why);
+  return keyRuns[op] = tile ? tile->run() : 0;
 }
 
 int64_t TeamEmitter::queryBytesBefore(scf::ForOp loop) const {
@@ -74,7 +113,6 @@ LogicalResult TeamEmitter::run() {
   if (schedule.getProducers() && failed(splitRoles())) {
     return failure();
   }
-  separateFirstOperands();
   placeQueries();
   useStaging(queryBytes);
   if (failed(emitBlock(context.kernel.getBody().front())) || hasFailed()) {
@@ -180,12 +218,31 @@ int64_t TeamEmitter::keySteps(const MmaAtom &atom, int64_t channels) const {
   return !facts.loadsMatrices && steps > 1 && channels % (steps * atom.k) == 0 ? steps : 1;
 }
 
-Layout TeamEmitter::queryLayout(const MmaAtom &atom, int64_t rows, int64_t channels) const {
+Layout TeamEmitter::queryLayout(const MmaAtom &atom, int64_t rows, int64_t channels, int64_t keyRun) const {
   const TeamShape shape = shapeOf(rows);
-  const int64_t steps = keySteps(atom, channels);
   const Layout one = atom.a();
   const int64_t held = one.inSize(Axis::Register);
-  SmallVector<Mode> modes{{steps, Axis::Register, held, Axis::Column, held}};
+  SmallVector<Mode> modes;
+  if (keyRun) {
+    // Pairs and steps of a lane side by side, then the lanes.
+    int64_t column = 1, lanes = 1;
+    for (Mode mode : one.getModes()) {
+      if (mode.out == Axis::Column && mode.in == Axis::Register) {
+        mode.outStride = column;
+        column *= mode.size;
+      } else if (mode.out == Axis::Column) {
+        mode.outStride = keyRun;
+        lanes *= mode.size;
+      }
+      modes.push_back(mode);
+    }
+    const int64_t steps = keyRun / column;
+    modes.push_back({steps, Axis::Register, held, Axis::Column, column});
+    modes.push_back({channels / (keyRun * lanes), Axis::Register, held * steps, Axis::Column, keyRun * lanes});
+    return rowsOfWarps(Layout(modes), shape, /*innerOverWarps=*/false);
+  }
+  const int64_t steps = keySteps(atom, channels);
+  modes.push_back({steps, Axis::Register, held, Axis::Column, held});
   for (Mode mode : one.getModes()) {
     mode.outStride *= mode.in == Axis::Lane && mode.out == Axis::Column ? steps : 1;
     modes.push_back(mode);
@@ -328,11 +385,12 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
       continue;
     }
     if (shapeOf(tileType.getDimSize(0)).usesHalf()) {
-      spreadQueries(b, tile, type);
+      spreadQueries(b, tile, type, keyRun(mma));
       continue;
     }
-    packOperand(b, tile, type,
-                queryLayout(kvc::atomOf(facts, type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1))));
+    packOperand(
+        b, tile, type,
+        queryLayout(kvc::atomOf(facts, type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1)), keyRun(mma)));
   }
   return success(!hasFailed());
 }

@@ -30,10 +30,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 
 namespace kvc {
+
+class CodeTile;
 
 /// A tile in registers.
 struct Fragment {
@@ -138,6 +141,12 @@ struct TileLoop {
 class DirectTile;
 class StageReader;
 
+/// An operand that is loaded and decoded in front of its product, and why nothing of it comes ahead.
+struct LateOperand {
+  mlir::Operation *op;
+  std::string why;
+};
+
 class TeamEmitter {
 public:
   using Builder = mlir::ImplicitLocOpBuilder;
@@ -176,8 +185,8 @@ public:
   Layout rowLayout(const MmaAtom &atom, int64_t rows) const;
   Layout accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns, bool isMerged = false) const;
   /// The first operand of scores: as operandLayout, but the channels of `keySteps` steps are counted so that a lane's
-  /// are neighbours.
-  Layout queryLayout(const MmaAtom &atom, int64_t rows, int64_t channels) const;
+  /// are neighbours, or `keyRun` of them where it is not 0.
+  Layout queryLayout(const MmaAtom &atom, int64_t rows, int64_t channels, int64_t keyRun) const;
   int64_t keySteps(const MmaAtom &atom, int64_t channels) const;
   /// Neighbouring channels of a slot of values that a lane reads together, for as many tiles of a warp's `channels`
   /// columns. The accumulator has a column of each tile side by side then.
@@ -247,8 +256,10 @@ public:
   /// A loop over tiles none of whose operands go through a ring.
   llvm::LogicalResult emitPlainLoop(mlir::scf::ForOp loop);
   /// Decodes the operands of a loop's body in front of their products, into staging memory from `offset` on.
-  llvm::LogicalResult decodeOperands(mlir::scf::ForOp loop, llvm::ArrayRef<mlir::Operation *> operands, int64_t offset,
+  llvm::LogicalResult decodeOperands(mlir::scf::ForOp loop, llvm::ArrayRef<LateOperand> operands, int64_t offset,
                                      bool alone);
+  /// An operand of codes in the form that its product takes (CodeTile.h).
+  std::optional<CodeTile> createCodeTile(mlir::Operation *op, mlir::scf::ForOp loop, int64_t offset, std::string &why);
   /// Completes a loop's softmax state unless only loops take it up.
   llvm::LogicalResult leaveState(Builder &b, mlir::scf::ForOp loop, mlir::Value max, mlir::Value sum, mlir::Value acc);
   void emitColumnReduction(mlir::vector::MultiDimReductionOp op);
@@ -284,9 +295,9 @@ public:
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> packFromLanes(Builder &b, const Fragment &held, ProductType type,
                                                                   const Layout &layout);
   /// The same for queries that stay in staging memory.
-  void stageQueries(Builder &b, mlir::Value tile, ProductType type);
+  void stageQueries(Builder &b, mlir::Value tile, ProductType type, int64_t keyRun = 0);
   /// Queries that go through staging memory, so that every row is loaded once, to the words of all warps.
-  void spreadQueries(Builder &b, mlir::Value tile, ProductType type);
+  void spreadQueries(Builder &b, mlir::Value tile, ProductType type, int64_t keyRun);
   /// How queries of `rows` rows lie there.
   StagedOperand describeQueries(int64_t rows, int64_t channels, ProductType type) const;
 
@@ -332,6 +343,9 @@ public:
   llvm::DenseMap<mlir::Operation *, std::function<void(Builder &)>> afterProduct;
   /// Of products whose second operand is in registers: what reads it there.
   llvm::DenseMap<mlir::Operation *, std::function<std::unique_ptr<StageReader>(Builder &)>> heldReaders;
+  /// Neighbouring channels that a lane has of a product's keys where they come from codes to registers, else 0. The
+  /// queries are held alike.
+  int64_t keyRun(tile::MmaOp op);
 
   llvm::LogicalResult emitBlock(mlir::Block &block);
   /// Reserves staging memory that is used until the next barrier of all.
@@ -346,6 +360,10 @@ public:
 private:
   /// Decides what does not fit the registers.
   void placeQueries();
+  /// Channels of the widest accumulator that warps make.
+  int64_t widestValues() const;
+  /// Whether a product's queries fit beside the rest.
+  bool queriesFit(tile::MmaOp op);
   llvm::LogicalResult emitOp(mlir::Operation *op);
   /// The first operand of products is made where it is defined, before the loops that use it.
   llvm::LogicalResult packFirstOperand(mlir::Value tile);
@@ -356,6 +374,7 @@ private:
   llvm::SmallVector<mlir::Operation *> done;
   /// Regions for some warps: how many; those with a RoleState have warps that copy in their other region.
   llvm::DenseMap<mlir::Operation *, int64_t> scopes;
+  llvm::DenseMap<mlir::Operation *, int64_t> keyRuns;
   llvm::DenseMap<mlir::Operation *, RoleState> roleScopes;
   /// Lane and warp parts of coordinates, by the printed modes that make them.
   llvm::StringMap<mlir::Value> coordinateBases;
