@@ -95,6 +95,9 @@ public:
   /// Runs a case; empty when it passes. With `repeat` also: the same bits again, and with two threads.
   std::string run(Kernel &kernel, const CaseId &id, bool repeat, ErrorTable *errors,
                   std::optional<Session> *keep = nullptr) {
+    if (hasFailed) {
+      restart(kernel);
+    }
     uint64_t bits = 0;
     static constexpr int threadsOfRun[] = {1, 1, 2};
     for (auto [number, threads] : llvm::enumerate(llvm::ArrayRef(threadsOfRun).take_front(repeat ? 3 : 1))) {
@@ -119,18 +122,16 @@ public:
       }
       hash = bits;
       if (!failure.empty()) {
+        hasFailed = true;
         return failure;
       }
     }
     return "";
   }
 
-  /// The kernel with another assembly. Devices are made anew: after a kernel that failed they refuse all work.
+  /// The kernel with another assembly.
   bool replaceAssembly(Kernel &kernel, const std::string &text) {
-    for (runtime::ModuleHandle &code : kernel.code) {
-      code.reset();
-    }
-    createDevices();
+    restart(kernel);
     kernel.generated.assembly = text;
     llvm::FailureOr<std::vector<uint8_t>> bytes = compiler.pack(*kernel.lowered, *kernel.target, kernel.generated);
     if (failed(bytes)) {
@@ -146,6 +147,14 @@ public:
   uint64_t hash = 0;
 
 private:
+  /// Devices are made anew: after a kernel that failed they refuse all work.
+  void restart(Kernel &kernel) {
+    for (runtime::ModuleHandle &code : kernel.code) {
+      code.reset();
+    }
+    createDevices();
+    hasFailed = false;
+  }
   void createDevices() {
     devices.clear();
     for (int threads = 1; threads <= 2; ++threads) {
@@ -162,6 +171,7 @@ private:
   std::vector<runtime::DeviceHandle> devices;
   std::unique_ptr<reference::Evaluator> oracle;
   std::string error;
+  bool hasFailed = false;
 };
 } // namespace
 

@@ -15,6 +15,20 @@ static constexpr uint64_t longest = 20;
 static bool overlap(const RegisterRange &a, const RegisterRange &b) {
   return a.vector == b.vector && a.first < b.first + b.count && b.first < a.first + a.count;
 }
+/// `a` without the registers of `b` at its begin or end; one in the middle stays.
+static RegisterRange without(RegisterRange a, const RegisterRange &b) {
+  if (!overlap(a, b)) {
+    return a;
+  }
+  const unsigned aEnd = a.first + a.count, bEnd = b.first + b.count;
+  if (b.first <= a.first) {
+    a.count = static_cast<uint8_t>(aEnd - std::min(aEnd, bEnd));
+    a.first = static_cast<uint16_t>(bEnd);
+  } else if (bEnd >= aEnd) {
+    a.count = static_cast<uint8_t>(b.first - a.first);
+  }
+  return a;
+}
 static bool same(const RegisterRange &a, const RegisterRange &b) {
   return a.vector == b.vector && a.first == b.first && a.count == b.count;
 }
@@ -144,6 +158,10 @@ void Hazards::step(const Program &program, const Inst &inst) {
   }
   if (inst.kind == Class::Matrix) {
     const RegisterRange c = inst.reads.size() > 2 ? inst.reads[2] : RegisterRange{};
+    // Matrix instructions write in order: what this one writes is no longer an older one's.
+    for (Result &result : results) {
+      result.d = without(result.d, inst.d);
+    }
     results.push_back({states, inst.d, c, inst.index, uint8_t(inst.shape->passes), inst.shape->isXdl});
   }
   // s_nop N counts N + 1.
