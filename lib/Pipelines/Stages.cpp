@@ -4,6 +4,7 @@
 // docs/contracts/stages.md says the same in words.
 //
 //===----------------------------------------------------------------------===//
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "kvc/Pipelines/Pipelines.h"
 #include "kvc/Target/Target.h"
 
@@ -114,7 +115,7 @@ struct VerifyStagePass : kvc::impl::VerifyStagePassBase<VerifyStagePass> {
   }
 
   LogicalResult verify(Operation *top, Stage parsed) {
-    bool isKernel = top->hasAttr(tile::TileDialect::kernelAttr);
+    bool isKernel = tile::isKernel(top);
     const Allowed *allowed = parsed == Stage::LLVM      ? &llvmOnly
                              : isKernel                 ? (parsed == Stage::Vector ? &vectorKernel : &tileKernel)
                              : parsed == Stage::KVCache ? &kvcacheHost

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "kvc/Conversion/Passes.h"
 #include "kvc/Dialect/KVCache/IR/KVCache.h"
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -249,10 +249,7 @@ private:
 
 struct CheckSizesPass : kvc::impl::CheckSizesPassBase<CheckSizesPass> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function->hasAttr(tile::TileDialect::kernelAttr)) {
-        continue;
-      }
+    for (func::FuncOp function : tile::hostFunctionsOf(getOperation())) {
       for (Block &block : function.getBody()) {
         for (Operation *op : llvm::to_vector(llvm::make_pointer_range(block))) {
           // The form over memory is refused later.

@@ -3,6 +3,7 @@
 #include "MapScores.h"
 
 #include "kvc/Conversion/Passes.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -26,8 +27,6 @@ using namespace kvc;
 
 namespace {
 
-bool isKernel(func::FuncOp function) { return function->hasAttr(tile::TileDialect::kernelAttr); }
-
 struct FormDispatchesPass : kvc::impl::FormDispatchesPassBase<FormDispatchesPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -50,8 +49,8 @@ struct FormDispatchesPass : kvc::impl::FormDispatchesPassBase<FormDispatchesPass
     if (failed(runPipeline(clean, module))) {
       return signalPassFailure();
     }
-    for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
-      if (!isKernel(function) && !function.isDeclaration() && failed(formDispatches(function))) {
+    for (func::FuncOp function : tile::hostFunctionsOf(module)) {
+      if (!function.isDeclaration() && failed(formDispatches(function))) {
         return signalPassFailure();
       }
     }

@@ -4,6 +4,7 @@
 #include "VectorSpreader.h"
 
 #include "kvc/Conversion/Passes.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "kvc/Target/Schedule.h"
 
 namespace kvc {
@@ -21,8 +22,8 @@ struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToG
     if (!target || !target->team) {
       return;
     }
-    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
-      if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lowerKernel(kernel, *target))) {
+    for (func::FuncOp kernel : tile::kernelsOf(getOperation())) {
+      if (failed(lowerKernel(kernel, *target))) {
         return signalPassFailure();
       }
     }

@@ -1,7 +1,7 @@
 //===- Kernels.cpp - What passes over kernels begin with -----------------===//
 #include "Kernels.h"
 
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -13,8 +13,8 @@ LogicalResult kvc::forEachKernel(ModuleOp module,
     return module.emitError() << "expects the attribute " << tile::TileDialect::targetAttr
                               << " of a known target, but got " << module->getAttr(tile::TileDialect::targetAttr);
   }
-  for (auto kernel : module.getOps<func::FuncOp>()) {
-    if (kernel->hasAttr(tile::TileDialect::kernelAttr) && failed(lower(kernel, *target))) {
+  for (func::FuncOp kernel : tile::kernelsOf(module)) {
+    if (failed(lower(kernel, *target))) {
       return failure();
     }
   }

@@ -3,7 +3,7 @@
 
 #include "Plan.h"
 #include "artifact/Artifact.h"
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "kvc/Target/PageLayout.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -54,10 +54,7 @@ LogicalResult ArtifactBuilder::addTarget(ModuleOp module, const Target &target, 
     kernels[kernel.name] = index->second;
   }
   std::vector<plan::Function> functions;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (function->hasAttr(tile::TileDialect::kernelAttr)) {
-      continue;
-    }
+  for (func::FuncOp function : tile::hostFunctionsOf(module)) {
     if (function.isExternal()) {
       return function.emitOpError() << "expects a body: an artifact holds whole functions";
     }

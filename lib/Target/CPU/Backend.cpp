@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Codegen.h"
 
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "kvc/Target/CPU/Passes.h"
 #include "kvc/Target/CodeCache.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -86,10 +86,7 @@ public:
     std::vector<Job> jobs;
     llvm::StringMap<size_t> bySymbol;
     SmallVector<size_t> jobOf;
-    for (auto kernel : module.getOps<func::FuncOp>()) {
-      if (!kernel->hasAttr(tile::TileDialect::kernelAttr)) {
-        continue;
-      }
+    for (func::FuncOp kernel : tile::kernelsOf(module)) {
       StringRef base = baseName(kernel.getSymName());
       std::string key = hashOf(kernel, base, target);
       std::string symbol = (base + "." + key.substr(0, 16)).str();
@@ -137,10 +134,8 @@ public:
   FailureOr<std::string> emit(ModuleOp module, const Target &target, CodeForm form) const override {
     cpu::prepareContext(module.getContext());
     OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-    for (auto kernel : module.getOps<func::FuncOp>()) {
-      if (kernel->hasAttr(tile::TileDialect::kernelAttr)) {
-        kernels->getBody()->push_back(kernel.clone());
-      }
+    for (func::FuncOp kernel : tile::kernelsOf(module)) {
+      kernels->getBody()->push_back(kernel.clone());
     }
     llvm::LLVMContext context;
     std::unique_ptr<llvm::TargetMachine> machine = cpu::createTargetMachine(module.getLoc(), target);

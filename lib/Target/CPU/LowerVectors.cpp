@@ -1,7 +1,7 @@
 //===- LowerVectors.cpp - Vectors of rank 1, large buffers in scratch -----===//
 #include "kvc/Target/CPU/Passes.h"
 
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -75,7 +75,7 @@ struct CPUPlaceScratchPass : kvc::impl::CPUPlaceScratchPassBase<CPUPlaceScratchP
 
   void runOnOperation() override {
     func::FuncOp kernel = getOperation();
-    if (!kernel->hasAttr(tile::TileDialect::kernelAttr) || kernel.isExternal()) {
+    if (!tile::isKernel(kernel) || kernel.isExternal()) {
       return;
     }
     Block &entry = kernel.getBody().front();

@@ -1,7 +1,7 @@
 //===- KernelWords.cpp - Arguments of kernels as words --------------------===//
 #include "kvc/Target/LLVM/KernelWords.h"
 
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "mlir/Conversion/LLVMCommon/MemRefBuilder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -48,10 +48,7 @@ Value KernelWords::descriptor(MemRefType type, Value base) {
 
 FailureOr<SmallVector<func::FuncOp>> kvc::collectKernels(ModuleOp module) {
   SmallVector<func::FuncOp> kernels;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (!function->hasAttr(tile::TileDialect::kernelAttr)) {
-      continue;
-    }
+  for (func::FuncOp function : tile::kernelsOf(module)) {
     if (function.isExternal() || function.getNumResults() != 0 || function.getNumArguments() == 0 ||
         !function.getArgumentTypes().back().isIndex()) {
       return function.emitOpError() << "expects a kernel with a body, no results and the item (index) as its last "

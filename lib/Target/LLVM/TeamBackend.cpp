@@ -1,7 +1,7 @@
 //===- TeamBackend.cpp - Back ends whose kernels teams run ----------------===//
 #include "kvc/Target/LLVM/TeamBackend.h"
 
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "kvc/Target/CodeCache.h"
 #include "kvc/Target/LLVM/CodeGeneration.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,20 +13,10 @@
 using namespace mlir;
 using namespace kvc;
 
-static SmallVector<func::FuncOp> kernelsOf(ModuleOp module) {
-  SmallVector<func::FuncOp> kernels;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (function->hasAttr(tile::TileDialect::kernelAttr)) {
-      kernels.push_back(function);
-    }
-  }
-  return kernels;
-}
-
 static OwningOpRef<ModuleOp> isolate(ModuleOp module) {
   OwningOpRef<ModuleOp> isolated = ModuleOp::create(module.getLoc());
   isolated->getOperation()->setAttrs(module->getAttrDictionary());
-  for (func::FuncOp kernel : kernelsOf(module)) {
+  for (func::FuncOp kernel : tile::kernelsOf(module)) {
     isolated->getBody()->push_back(kernel.clone());
   }
   return isolated;
@@ -95,7 +85,7 @@ FailureOr<TargetCode> TeamBackend::compile(ModuleOp module, const Target &target
   const llvm::StringMap<TeamResources> used = resourcesOf(*binary);
   TargetCode result;
   result.kind = kind();
-  for (func::FuncOp kernel : kernelsOf(module)) {
+  for (func::FuncOp kernel : tile::kernelsOf(module)) {
     KernelCode code;
     code.name = code.symbol = kernel.getSymName().str();
     auto number = [&](StringRef name) {

@@ -363,15 +363,11 @@ Status Cache::releaseLocked(const Batch &batch) {
   return status;
 }
 
-int64_t Cache::maxLengthLocked(const Batch &batch) const {
+int64_t Cache::maxLengthLocked(const Batch &batch, bool isAppended) const {
   int64_t longest = 0;
-  forEachTable(batch, [&](int64_t table, int64_t) { longest = std::max<int64_t>(longest, lengthData[table]); });
-  return longest;
-}
-
-int64_t Cache::maxLengthAfterAppendLocked(const Batch &batch) const {
-  int64_t longest = 0;
-  forEachTable(batch, [&](int64_t table, int64_t rows) { longest = std::max(longest, lengthData[table] + rows); });
+  forEachTable(batch, [&](int64_t table, int64_t rows) {
+    longest = std::max(longest, lengthData[table] + (isAppended ? rows : 0));
+  });
   return longest;
 }
 

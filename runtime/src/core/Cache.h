@@ -80,9 +80,8 @@ public:
   Result<std::shared_ptr<Cache>> createLikeLocked(std::shared_ptr<const CacheSpec> spec, const Batch &batch) const;
   /// The sequences of a batch exist and are whole.
   Status checkBatchLocked(const Batch &batch) const;
-  int64_t maxLengthLocked(const Batch &batch) const;
-  /// What it becomes when the batch's rows are appended.
-  int64_t maxLengthAfterAppendLocked(const Batch &batch) const;
+  /// The largest length of the batch's tables: now, or when its rows are appended.
+  int64_t maxLengthLocked(const Batch &batch, bool isAppended = false) const;
   /// Gives everything back; the cache may only be destroyed afterwards.
   void disposeLocked();
   /// After a call failed half way: the sequences may differ between layers.

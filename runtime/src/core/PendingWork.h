@@ -70,7 +70,7 @@ public:
   /// that of a ring, the lengths are its own business.
   void noteAppend(const Cache &cache, const Batch &batch) {
     if (!rewritten.contains(&cache)) {
-      appended[&cache] = {&batch, cache.maxLengthAfterAppendLocked(batch)};
+      appended[&cache] = {&batch, cache.maxLengthLocked(batch, /*isAppended=*/true)};
     }
   }
 

@@ -1,5 +1,5 @@
 //===- TileOps.cpp - Verifiers of the tile dialect ------------------------===//
-#include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -44,7 +44,7 @@ static size_t kernelArrays(Type type) {
 LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
   // C2
-  if (!kernel || !kernel->hasAttr(TileDialect::kernelAttr)) {
+  if (!kernel || !isKernel(kernel)) {
     return emitOpError() << "expects the name of a function with the attribute " << TileDialect::kernelAttr
                          << ", but got " << getKernelAttr();
   }

@@ -1,6 +1,7 @@
 //===- InsertCopies.cpp - Value semantics over updates in place -----------===//
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -47,8 +48,8 @@ namespace {
 struct InsertCopiesPass : kvc::impl::InsertCopiesPassBase<InsertCopiesPass> {
   void runOnOperation() override {
     SmallVector<func::FuncOp> hosts;
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (!function->hasAttr(tile::TileDialect::kernelAttr) && !function.isExternal()) {
+    for (func::FuncOp function : tile::hostFunctionsOf(getOperation())) {
+      if (!function.isExternal()) {
         hosts.push_back(function);
       }
     }

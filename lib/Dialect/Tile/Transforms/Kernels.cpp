@@ -1,6 +1,7 @@
 //===- Kernels.cpp - Merging and isolating kernels ------------------------===//
 #include "kvc/Dialect/Tile/Transforms/Passes.h"
 
+#include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringMap.h"
@@ -14,18 +15,13 @@ namespace kvc {
 using namespace mlir;
 using namespace kvc;
 
-static bool isKernel(func::FuncOp function) { return function->hasAttr(tile::TileDialect::kernelAttr); }
-
 namespace {
 struct DeduplicateKernelsPass : kvc::impl::DeduplicateKernelsPassBase<DeduplicateKernelsPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     llvm::StringMap<StringAttr> byText;
     DenseMap<StringAttr, StringAttr> replacement;
-    for (auto kernel : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-      if (!isKernel(kernel)) {
-        continue;
-      }
+    for (func::FuncOp kernel : tile::kernelsOf(module)) {
       auto [first, isNew] = byText.try_emplace(textWithoutName(kernel), kernel.getSymNameAttr());
       if (!isNew) {
         replacement[kernel.getSymNameAttr()] = first->second;
@@ -39,8 +35,8 @@ struct DeduplicateKernelsPass : kvc::impl::DeduplicateKernelsPassBase<Deduplicat
       }
       used.insert(dispatch.getKernelAttr().getAttr());
     });
-    for (auto kernel : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-      if (isKernel(kernel) && kernel.isPrivate() && !used.contains(kernel.getSymNameAttr())) {
+    for (func::FuncOp kernel : tile::kernelsOf(module)) {
+      if (kernel.isPrivate() && !used.contains(kernel.getSymNameAttr())) {
         kernel.erase();
       }
     }
@@ -59,10 +55,8 @@ struct DeduplicateKernelsPass : kvc::impl::DeduplicateKernelsPassBase<Deduplicat
 
 struct IsolateKernelsPass : kvc::impl::IsolateKernelsPassBase<IsolateKernelsPass> {
   void runOnOperation() override {
-    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      if (!isKernel(function)) {
-        function.erase();
-      }
+    for (func::FuncOp function : tile::hostFunctionsOf(getOperation())) {
+      function.erase();
     }
   }
 };
