@@ -39,6 +39,12 @@ struct TeamFacts {
   llvm::StringLiteral mmaAtom = "m16n8k16";
   /// Whether `tile.load_matrices` brings operands from staging memory to lanes; else each lane loads its elements.
   bool loadsMatrices = true;
+  /// The same with more rows and columns, for query tiles of that many rows for each warp whose keys and values lie in
+  /// pages as products take them: those go to staging memory through registers, by loads that give zeros behind an end.
+  /// Empty where there is none.
+  llvm::StringLiteral tallMmaAtom = "";
+  /// Whether one instruction adds or multiplies two pairs of f32 numbers.
+  bool pairsF32 = false;
 };
 
 /// A target of the compiler.

@@ -108,10 +108,10 @@ SmallVector<SmallVector<Value>> TeamEmitter::packFromLanes(Builder &b, const Fra
 StagedOperand TeamEmitter::describeQueries(int64_t rows, int64_t channels, ProductType type) const {
   StagedOperand operand;
   operand.product = type;
-  operand.atom = &kvc::atomOf(facts, type);
+  operand.atom = &atomFor(type, rows);
   layOutStage(operand, paddedKeys(channels));
   const TeamShape shape = shapeOf(rows);
-  operand.slots = 16 * shape.rowTiles * shape.rowWarps;
+  operand.slots = operand.atom->m * shape.rowTiles * shape.rowWarps;
   operand.setBytes = operand.slots * operand.stageRow;
   operand.stageBytes = operand.setBytes * setsOf(type);
   return operand;
@@ -254,11 +254,47 @@ private:
   Value ownSlot, ownChunk, ownBytes;
 };
 
+/// Woven values: two column tiles of a step with each load.
+class WovenReader : public StageReader {
+public:
+  WovenReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand)
+      : StageReader(1, Woven::tiles), emitter(emitter), b(b), operand(operand) {
+    const Layout layout = operand.atom->b();
+    Value row = b.createOrFold<arith::DivUIOp>(emitter.coordinate(b, layout, Axis::Row, 0), wordOf(b, Woven::slots));
+    own = addWords(b, addWords(b, operand.stage, mulWords(b, row, operand.stageRow)),
+                   mulWords(b, emitter.coordinate(b, layout, Axis::Column, 0), bytes));
+  }
+
+  SmallVector<Value> load(int64_t slot, int64_t channel, int64_t, Type word) override {
+    const int64_t displacement = slot / Woven::slots * operand.stageRow + channel * Woven::slots * 2;
+    Value at = arith::AddIOp::create(b, toIndex(b, own), indexOf(b, displacement));
+    Value raw = vector::LoadOp::create(b, VectorType::get({bytes}, b.getI8Type()), emitter.staging, at,
+                                       /*nontemporal=*/false, llvm::MaybeAlign(bytes));
+    Value all =
+        vector::BitCastOp::create(b, VectorType::get({bytes / 2}, cast<VectorType>(word).getElementType()), raw);
+    SmallVector<Value> words;
+    for (int64_t i = 0; i < bytes / 2; i += 2) {
+      words.push_back(vector::ExtractStridedSliceOp::create(b, all, i, 2, 1));
+    }
+    return words;
+  }
+
+private:
+  static constexpr int64_t bytes = Woven::tiles * Woven::slots * 2;
+  TeamEmitter &emitter;
+  ImplicitLocOpBuilder &b;
+  const StagedOperand &operand;
+  Value own;
+};
+
 /// `channels`: of keys and queries all that are summed over, of values those of a warp.
 std::unique_ptr<StageReader> createReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand,
                                           Value rows, Use use, int64_t channels) {
   if (emitter.facts.loadsMatrices) {
     return std::make_unique<MatrixReader>(emitter, b, operand, rows, use);
+  }
+  if (operand.woven) {
+    return std::make_unique<WovenReader>(emitter, b, operand);
   }
   const int64_t steps = use == Use::Values ? 1 : emitter.keySteps(*operand.atom, channels),
                 tiles = use == Use::Values ? emitter.valueTiles(*operand.atom, channels) : 1;

@@ -16,65 +16,13 @@
 // keys are. The page of the rows that a warp copies is read from the table ahead of the copy.
 //
 //===----------------------------------------------------------------------===//
+#include "Ring.h"
+
 #include "CodeTile.h"
 #include "DirectTile.h"
 
 using namespace mlir;
 using namespace kvc;
-
-namespace {
-/// The copies of one loop.
-class Ring {
-public:
-  Ring(TeamEmitter &emitter, scf::ForOp loop, ArrayRef<tile::OperandOp> operands)
-      : emitter(emitter), loop(loop), warps(emitter.warps) {
-    for (tile::OperandOp op : operands) {
-      StagedOperand operand;
-      operand.op = op;
-      this->operands.push_back(operand);
-    }
-  }
-
-  void prepare();
-  int64_t bytes() const { return stagingBytes; }
-  int64_t stageCount() const { return stages; }
-  /// Groups on their way in front of every wait: all stages but what was used last.
-  int64_t groups() const { return static_cast<int64_t>(operands.size()) * stages - 1; }
-
-  /// The page of this warp's (or lane's) rows of the tile at `iv`, an i32; 0 past the loop's end.
-  Value loadPage(ImplicitLocOpBuilder &b, Value iv);
-  /// Starts the copies of operand `number` of the tile at `iv` to stage `stage` (i32); an empty group past the end.
-  void copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Value stage);
-
-  /// The loop's body has moved.
-  void moveTo(scf::ForOp other) { loop = other; }
-
-  SmallVector<StagedOperand> operands;
-
-private:
-  /// `value` as it is at another iteration.
-  Value at(ImplicitLocOpBuilder &b, Value value, Value iv, IRMapping &mapping) {
-    return valueAt(b, loop, value, iv, mapping);
-  }
-  Value isInside(ImplicitLocOpBuilder &b, Value iv) {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
-  }
-  /// First slot of a tile that this warp, and in the general case this lane, copies.
-  Value ownRow(ImplicitLocOpBuilder &b) {
-    Value first = mulWords(b, emitter.warp, rowsPerWarp);
-    if (runRows != rowsPerWarp) {
-      first = addWords(b, first, arith::RemUIOp::create(b, emitter.lane, wordOf(b, rowsPerWarp)));
-    }
-    return first;
-  }
-
-  TeamEmitter &emitter;
-  scf::ForOp loop;
-  int64_t warps, stages = 0, rowsPerWarp = 0, stagingBytes = 0;
-  /// As many rows of a warp, and the next ones, surely lie side by side in one page: all, or what several copies make.
-  int64_t runRows = 1;
-};
-} // namespace
 
 void Ring::prepare() {
   tile::OperandOp first = operands.front().op;
@@ -84,11 +32,24 @@ void Ring::prepare() {
     operand.cache = &emitter.context.cache(op.getCache());
     operand.plane = &operand.cache->layout.plane(op.getPlane());
     operand.product = emitter.productOf(op.getResult());
-    operand.atom = &kvc::atomOf(emitter.facts, operand.product);
-    const int64_t slots = op.getType().getSlots();
-    rowsPerWarp = slots / warps;
-    layOutStage(operand, op.getType().getChannels());
-    operand.stageBytes = slots * operand.stageRow;
+    auto mma = cast<tile::MmaOp>(*op->getUsers().begin());
+    const int64_t rows = mma.getA().getType().getDimSize(0), channels = op.getType().getChannels();
+    operand.atom = &emitter.atomFor(operand.product, rows);
+    operand.slots = op.getType().getSlots();
+    rowsPerWarp = operand.slots / warps;
+    ofRegisters = emitter.isTall(rows);
+    if (!ofRegisters) {
+      layOutStage(operand, channels);
+      operand.stageBytes = operand.slots * operand.stageRow;
+    } else if (mma.getContract() == tile::Contract::Channels) {
+      layOutPadded(operand, channels);
+      operand.stageBytes = operand.slots * operand.stageRow;
+    } else {
+      operand.chunks = channels / 8;
+      operand.woven = &emitter.tallRows.find(rows)->second;
+      operand.stageRow = Woven::rowBytes(channels);
+      operand.stageBytes = operand.slots / Woven::slots * operand.stageRow;
+    }
     tileBytes += operand.stageBytes;
   }
   // As many stages as fit the room of the schedule's and of all queries, but no more than those: other loops have
@@ -99,6 +60,10 @@ void Ring::prepare() {
       emitter.queryBytes + given * tileBytes * emitter.schedule.getSlots() / first.getType().getSlots();
   stages =
       std::clamp<int64_t>((room - stagingBytes) / tileBytes, operands.size() == 1 ? 2 : 1, std::max<int64_t>(given, 2));
+  if (ofRegisters) {
+    // What is stored behind a barrier was loaded in front of a product: a second stage would gain nothing.
+    stages = 1;
+  }
   for (StagedOperand &operand : operands) {
     operand.offset = stagingBytes;
     stagingBytes += operand.stageBytes * stages;
@@ -110,7 +75,7 @@ void Ring::prepare() {
                            ? isMultipleOf(loop.getLowerBound(), rows) && isMultipleOf(loop.getStep(), rows)
                            : isMultipleOf(slot, rows);
     return page % rows == 0 && steps && (rows == rowsPerWarp || llvm::all_of(operands, [&](StagedOperand &operand) {
-                                           return rows * operand.chunks % lanes == 0;
+                                           return piecesOf(operand, rows) % lanes == 0;
                                          }));
   };
   runRows = rowsPerWarp;
@@ -119,8 +84,7 @@ void Ring::prepare() {
   }
 }
 
-/// Whether rows go to the ring as they lie in pages, beside those of `first` (null: it is the first).
-static bool fitsRing(TeamEmitter &emitter, Operation *operation, tile::OperandOp first) {
+bool kvc::fitsRing(TeamEmitter &emitter, Operation *operation, tile::OperandOp first) {
   auto op = dyn_cast<tile::OperandOp>(operation);
   if (!op || !op.getResult().hasOneUse() || op.getPart() != tile::Part::Pages) {
     return false;
@@ -166,12 +130,17 @@ Value Ring::loadPage(ImplicitLocOpBuilder &b, Value iv) {
   return inside.getResult(0);
 }
 
+Value Ring::slotInPage(ImplicitLocOpBuilder &b, Value slot, Value row) {
+  Value place = arith::AddIOp::create(b, slot, toIndex(b, row));
+  return arith::RemUIOp::create(b, place, indexOf(b, operands.front().cache->type.getPage()));
+}
+
 void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Value stage) {
   StagedOperand &operand = operands[number];
   tile::OperandOp op = operand.op;
   const PageLayout &layout = operand.cache->layout;
   const int64_t lanes = emitter.facts.lanes, chunks = operand.chunks, rowBytes = chunks * 16;
-  const int64_t pageSlots = operand.cache->type.getPage(), slots = op.getType().getSlots();
+  const int64_t slots = op.getType().getSlots();
   const int64_t copies = llvm::divideCeil(rowsPerWarp * chunks, lanes);
 
   auto inside = scf::IfOp::create(b, isInside(b, iv), /*withElseRegion=*/false);
@@ -185,20 +154,17 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
     headOffset = arith::AddIOp::create(yes, headOffset,
                                        arith::MulIOp::create(yes, op.getHead(), indexOf(yes, layout.headBlockBytes)));
   }
-  auto pageOffset = [&](ImplicitLocOpBuilder &b, Value page) {
+  auto planeOffset = [&](ImplicitLocOpBuilder &b, Value page) {
     Value bytes = arith::MulIOp::create(b, toIndex(b, page), indexOf(b, layout.pageBytes));
     return arith::AddIOp::create(b, bytes, headOffset).getResult();
-  };
-  auto inPage = [&](ImplicitLocOpBuilder &b, Value row) {
-    Value place = arith::AddIOp::create(b, slot, toIndex(b, row));
-    return arith::RemUIOp::create(b, place, indexOf(b, pageSlots)).getResult();
   };
   // Where this lane's copies of a run begin.
   SmallVector<Value> runs;
   for (int64_t first = 0; runRows > 1 && first < rowsPerWarp; first += runRows) {
     Value own = runRows == rowsPerWarp ? page : emitter.shuffleFrom(yes, page, wordOf(yes, first));
-    Value place = arith::MulIOp::create(yes, inPage(yes, addWords(yes, warpRow, first)), indexOf(yes, rowBytes));
-    Value base = arith::AddIOp::create(yes, pageOffset(yes, own), place);
+    Value row = addWords(yes, warpRow, first);
+    Value place = arith::MulIOp::create(yes, slotInPage(yes, slot, row), indexOf(yes, rowBytes));
+    Value base = arith::AddIOp::create(yes, planeOffset(yes, own), place);
     runs.push_back(arith::AddIOp::create(yes, base, toIndex(yes, mulWords(yes, emitter.lane, 16))));
   }
 
@@ -222,8 +188,9 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
         // The lane that has the row's page gives it to all that copy the row.
         Value pageRow = addWords(b, row, further);
         Value source = emitter.shuffleFrom(b, page, pageRow);
-        Value place = arith::MulIOp::create(b, inPage(b, addWords(b, warpRow, pageRow)), indexOf(b, rowBytes));
-        from = arith::AddIOp::create(b, arith::AddIOp::create(b, pageOffset(b, source), place),
+        Value place =
+            arith::MulIOp::create(b, slotInPage(b, slot, addWords(b, warpRow, pageRow)), indexOf(b, rowBytes));
+        from = arith::AddIOp::create(b, arith::AddIOp::create(b, planeOffset(b, source), place),
                                      toIndex(b, mulWords(b, chunk, 16)));
       }
       Value stagedChunk = chunk;
@@ -263,24 +230,18 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
   tile::CommitAsyncOp::create(b);
 }
 
-LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
-  SmallVector<tile::OperandOp> operands;
-  SmallVector<LateOperand> others;
-  tile::SoftmaxStepOp step;
+TileLoop kvc::describeLoop(TeamEmitter &emitter, scf::ForOp loop, SmallVectorImpl<LateOperand> &others) {
+  TileLoop tiles;
   for (Operation &op : *loop.getBody()) {
     if (isa<tile::OperandOp, tile::GatherOperandOp>(op)) {
-      if (fitsRing(*this, &op, operands.empty() ? tile::OperandOp() : operands.front())) {
-        operands.push_back(cast<tile::OperandOp>(op));
+      if (fitsRing(emitter, &op, tiles.operands.empty() ? tile::OperandOp() : tiles.operands.front())) {
+        tiles.operands.push_back(cast<tile::OperandOp>(op));
       } else {
         others.push_back({&op, ""});
       }
     } else if (auto softmax = dyn_cast<tile::SoftmaxStepOp>(op)) {
-      step = softmax;
+      tiles.step = softmax;
     }
-  }
-  if (operands.empty() && others.empty() &&
-      llvm::none_of(loop.getResultTypes(), [](Type type) { return isa<VectorType>(type); })) {
-    return emitBlock(*loop.getBody());
   }
   auto carriedAt = [&](Value value) -> std::optional<unsigned> {
     auto argument = dyn_cast<BlockArgument>(value);
@@ -289,14 +250,56 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
     }
     return argument.getArgNumber() - 1;
   };
-  const bool hasState = step && loop.getNumResults() == 3 && carriedAt(step.getMax()) && carriedAt(step.getSum()) &&
-                        carriedAt(step.getAcc());
-  if (!hasState) {
+  if (!tiles.step || loop.getNumResults() != 3) {
+    return tiles;
+  }
+  const auto max = carriedAt(tiles.step.getMax()), sum = carriedAt(tiles.step.getSum()),
+             acc = carriedAt(tiles.step.getAcc());
+  if (max && sum && acc) {
+    tiles.loop = loop;
+    std::tie(tiles.max, tiles.sum, tiles.acc) = std::tie(*max, *sum, *acc);
+  }
+  return tiles;
+}
+
+CarriedState::CarriedState(TeamEmitter &emitter, const TileLoop &tiles, const MmaAtom &atom) : emitter(emitter) {
+  tile::SoftmaxStepOp step = tiles.step;
+  const auto accType = cast<VectorType>(step.getAcc().getType());
+  const Layout rows = emitter.rowLayout(atom, accType.getDimSize(0));
+  const int64_t channels = emitter.paddedValues(accType.getDimSize(1));
+  parts = {{tiles.max, rows},
+           {tiles.sum, rows},
+           {tiles.acc, emitter.accumulatorLayout(atom, accType.getDimSize(0), channels)}};
+}
+
+SmallVector<Value> CarriedState::pull(ImplicitLocOpBuilder &b, ValueRange values) const {
+  SmallVector<Value> registers;
+  for (const auto &[number, layout] : parts) {
+    llvm::append_range(registers, emitter.pullAll(b, values[number], layout));
+  }
+  return registers;
+}
+
+void CarriedState::set(ValueRange registers, ValueRange values) const {
+  for (const auto &[number, layout] : parts) {
+    const int64_t count =
+        layout.outSize(Axis::Column) > 1 ? layout.inSize(Axis::Register) : TeamEmitter::compactCount(layout, Axis::Row);
+    emitter.fragments[values[number]] = {layout, SmallVector<Value>(registers.begin(), registers.begin() + count)};
+    registers = registers.drop_front(count);
+  }
+}
+
+LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
+  SmallVector<LateOperand> others;
+  const TileLoop tiles = describeLoop(*this, loop, others);
+  const auto &[carrying, operands, step, maxAt, sumAt, accAt] = tiles;
+  if (operands.empty() && others.empty() &&
+      llvm::none_of(loop.getResultTypes(), [](Type type) { return isa<VectorType>(type); })) {
+    return emitBlock(*loop.getBody());
+  }
+  if (!carrying) {
     return emitPlainLoop(loop);
   }
-  const unsigned maxAt = *carriedAt(step.getMax()), sumAt = *carriedAt(step.getSum()),
-                 accAt = *carriedAt(step.getAcc());
-  const TileLoop tiles{loop, operands, step, maxAt, sumAt, accAt};
   if (SmallVector<std::unique_ptr<DirectTile>> direct = directTiles(loop); !direct.empty()) {
     return emitDirectLoop(tiles, direct);
   }
@@ -310,18 +313,12 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   Ring ring(*this, loop, operands);
   ring.prepare();
   useStaging(ring.bytes());
-  Builder b(loop.getLoc(), loop);
-  const auto accType = cast<VectorType>(step.getAcc().getType());
-  const int64_t accChannels = paddedValues(accType.getDimSize(1));
-  const Layout accLayout = accumulatorLayout(*ring.operands.front().atom, accType.getDimSize(0), accChannels);
-  const Layout rowLayout = this->rowLayout(*ring.operands.front().atom, accType.getDimSize(0));
-  SmallVector<Value> init;
-  SmallVector<std::pair<unsigned, size_t>> parts; // result, registers
-  for (unsigned i : {maxAt, sumAt, accAt}) {
-    SmallVector<Value> values = pullAll(b, loop.getInitArgs()[i], i == accAt ? accLayout : rowLayout);
-    parts.push_back({i, values.size()});
-    llvm::append_range(init, values);
+  if (ring.isOfRegisters()) {
+    return emitRegisterLoop(tiles, ring);
   }
+  Builder b(loop.getLoc(), loop);
+  const CarriedState state(*this, tiles, *ring.operands.front().atom);
+  SmallVector<Value> init = state.pull(b, loop.getInitArgs());
   if (hasFailed()) {
     return failure();
   }
@@ -361,14 +358,7 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
   loop.getInductionVar().replaceAllUsesWith(lowered.getInductionVar());
   Builder inner = Builder::atBlockBegin(loop.getLoc(), &body);
   ValueRange carried = lowered.getRegionIterArgs();
-  auto setState = [&](ValueRange registers, auto valueOf) {
-    for (auto [i, count] : parts) {
-      fragments[valueOf(i)] = {i == accAt ? accLayout : rowLayout,
-                               SmallVector<Value>(registers.begin(), registers.begin() + count)};
-      registers = registers.drop_front(count);
-    }
-  };
-  setState(carried.take_front(stateSize), [&](unsigned i) -> Value { return loop.getRegionIterArgs()[i]; });
+  state.set(carried, loop.getRegionIterArgs());
   page = carried[stateSize];
   Value stage = carried[stateSize + 1];
   codes.attach(lowered, carried.drop_front(carriedCount));
@@ -403,14 +393,11 @@ LogicalResult TeamEmitter::emitLoop(scf::ForOp loop) {
     return failure();
   }
   Builder end = Builder::atBlockEnd(loop.getLoc(), &body);
-  SmallVector<Value> results;
-  for (auto [i, count] : parts) {
-    llvm::append_range(results, pullAll(end, yield->getOperand(i), i == accAt ? accLayout : rowLayout));
-  }
+  SmallVector<Value> results = state.pull(end, yield->getOperands());
   results.append({nextPage, nextStage});
   codes.finish(results);
   scf::YieldOp::create(end, results);
-  setState(lowered.getResults().take_front(stateSize), [&](unsigned i) -> Value { return loop.getResult(i); });
+  state.set(lowered.getResults(), loop.getResults());
   for (StagedOperand &operand : ring.operands) {
     beforeProduct.erase(*operand.op.getResult().getUsers().begin());
   }

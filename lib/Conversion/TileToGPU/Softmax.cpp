@@ -25,7 +25,7 @@ LogicalResult TeamEmitter::emitSoftmaxStep(tile::SoftmaxStepOp op) {
       product = productOf(mma.getB());
     }
   }
-  const MmaAtom &atom = kvc::atomOf(facts, product.value_or(ProductType::F16));
+  const MmaAtom &atom = atomFor(product.value_or(ProductType::F16), rows);
   const int64_t slots = paddedSlots(rows, op.getScores().getType().getDimSize(1));
   Layout layout = productLayout(atom, rows, slots);
   SmallVector<Value> scores = maskedScores(b, op, layout);
@@ -137,8 +137,38 @@ SmallVector<Value> TeamEmitter::probabilities(Builder &b, ArrayRef<Value> scores
     Value none = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, value, minusInf);
     shift.push_back(arith::SelectOp::create(b, none, floatOf(b, 0.0f), value));
   }
+  // Neighbours of a row as pairs: two differences, two sums with each instruction.
+  const auto count = static_cast<int64_t>(scores.size());
+  auto rowOf = [&](int64_t i) { return compactRegister(layout, Axis::Row, i); };
+  bool inPairs = facts.pairsF32 && count % 2 == 0;
+  for (int64_t i = 0; inPairs && i < count; i += 2) {
+    inPairs = rowOf(i) == rowOf(i + 1);
+  }
+  if (inPairs) {
+    auto pair = VectorType::get({2}, b.getF32Type());
+    auto pairOf = [&](Value x, Value y) {
+      return vector::FromElementsOp::create(b, pair, ValueRange{x, y}).getResult();
+    };
+    SmallVector<Value> shifts, sums(added.size());
+    for (Value value : shift) {
+      shifts.push_back(vector::BroadcastOp::create(b, pair, arith::NegFOp::create(b, value)));
+    }
+    for (int64_t i = 0; i < count; i += 2) {
+      const int64_t row = rowOf(i);
+      Value difference = arith::AddFOp::create(b, pairOf(scores[i], scores[i + 1]), shifts[row]);
+      for (int64_t e : {0, 1}) {
+        probs.push_back(exp2(b, vector::ExtractOp::create(b, difference, e)));
+      }
+      Value two = pairOf(probs[i], probs[i + 1]);
+      sums[row] = sums[row] ? arith::AddFOp::create(b, sums[row], two).getResult() : two;
+    }
+    for (auto [total, sum] : llvm::zip_equal(added, sums)) {
+      total = arith::AddFOp::create(b, vector::ExtractOp::create(b, sum, 0), vector::ExtractOp::create(b, sum, 1));
+    }
+    return probs;
+  }
   for (auto [i, score] : llvm::enumerate(scores)) {
-    const int64_t row = compactRegister(layout, Axis::Row, i);
+    const int64_t row = rowOf(i);
     Value p = exp2(b, arith::SubFOp::create(b, score, shift[row]));
     probs.push_back(p);
     added[row] = added[row] ? arith::AddFOp::create(b, added[row], p).getResult() : p;
@@ -206,7 +236,7 @@ void TeamEmitter::completeState(Builder &b, Value max, Value sum, Value acc) {
   }
   barrier(b);
 
-  const MmaAtom &atom = kvc::atomOf(facts, ProductType::F16);
+  const MmaAtom &atom = atomFor(ProductType::F16, rows);
   const bool divides = columns / atom.n % shape.columnWarps == 0;
   Layout whole = divides ? accumulatorLayout(atom, rows, columns, /*isMerged=*/true) : partial;
   SmallVector<Value> merged(whole.inSize(Axis::Register));

@@ -113,6 +113,7 @@ LogicalResult TeamEmitter::run() {
   if (schedule.getProducers() && failed(splitRoles())) {
     return failure();
   }
+  findTallRows();
   placeQueries();
   useStaging(queryBytes);
   if (failed(emitBlock(context.kernel.getBody().front())) || hasFailed()) {
@@ -136,7 +137,18 @@ LogicalResult TeamEmitter::run() {
 // Layouts
 //===----------------------------------------------------------------------===//
 
+const MmaAtom &TeamEmitter::atomFor(ProductType type, int64_t rows) const {
+  if (!isTall(rows)) {
+    return kvc::atomOf(facts, type);
+  }
+  return *lookupMmaAtom((facts.tallMmaAtom + (type == ProductType::F16 ? ".f16" : ".bf16")).str());
+}
+
 TeamShape TeamEmitter::shapeOf(int64_t rows) const {
+  if (isTall(rows)) {
+    const int64_t m = atomFor(ProductType::F16, rows).m;
+    return {warps, static_cast<int64_t>(llvm::divideCeil(rows, m)) / warps, 1, m};
+  }
   int64_t tiles = llvm::divideCeil(rows, 16), rowWarps = 1;
   while (rowWarps * 2 <= std::min(warps, tiles)) {
     rowWarps *= 2;
@@ -194,6 +206,13 @@ Layout TeamEmitter::productLayout(const MmaAtom &atom, int64_t rows, int64_t col
 
 Layout TeamEmitter::accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns, bool isMerged) const {
   const TeamShape shape = shapeOf(rows);
+  if (auto tall = tallRows.find(rows); tall != tallRows.end()) {
+    const Layout woven = resultLayout(atom.d(), shape, columns, /*dividesColumns=*/false, Woven::tiles);
+    std::optional<Layout> ordered = woven.compose(
+        Layout({{woven.outSize(Axis::Row), Axis::Row, 1, Axis::Row, 1}}).product(tall->second.channelOrder(columns)));
+    assert(ordered && "expects columns of whole rounds of lanes");
+    return *ordered;
+  }
   const int64_t own = dividesValues ? columns / shape.columnWarps : columns;
   return resultLayout(shape.usesHalf() ? halfOf(atom.d()).transposed() : atom.d(), shape, columns,
                       /*dividesColumns=*/dividesValues || isMerged, isMerged ? 1 : valueTiles(atom, own));
@@ -388,9 +407,9 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
       spreadQueries(b, tile, type, keyRun(mma));
       continue;
     }
-    packOperand(
-        b, tile, type,
-        queryLayout(kvc::atomOf(facts, type), tileType.getDimSize(0), paddedKeys(tileType.getDimSize(1)), keyRun(mma)));
+    packOperand(b, tile, type,
+                queryLayout(atomFor(type, tileType.getDimSize(0)), tileType.getDimSize(0),
+                            paddedKeys(tileType.getDimSize(1)), keyRun(mma)));
   }
   return success(!hasFailed());
 }

@@ -81,12 +81,37 @@ struct StagedOperand {
   mlir::Value stage;
   /// Rows in staging memory, and bytes from one set of words to the next.
   int64_t slots = 0, setBytes = 0;
+  /// Of values of a tall atom, that lie there as `Woven` says; null else.
+  const struct Woven *woven = nullptr;
   ProductType product = ProductType::F16;
 };
 
 /// How rows of so many channels lie in staging memory: eight rows of a matrix must fall on different banks. Either
 /// chunks are swizzled, in groups of eight, or a row has an odd number of them.
 void layOutStage(StagedOperand &operand, int64_t channels);
+/// The same without a swizzle: what is added to a lane's address is known then.
+void layOutPadded(StagedOperand &operand, int64_t channels);
+
+/// Values in staging memory as the second operand of a tall atom takes them: a row has four slots of all channels, side
+/// by side for each channel. A lane reads two neighbouring channels of a row at once, as operands of two column tiles,
+/// and brings `channels` channels of four slots there. What it brings of a pair of channels lies beside what its
+/// neighbours bring: channels are counted anew, so that no bank is met twice.
+struct Woven {
+  static constexpr int64_t slots = 4, tiles = 2;
+  int64_t channels;
+
+  /// Of `columns` columns as a row has them to channels.
+  Layout channelOrder(int64_t columns) const {
+    return Layout({{2, Axis::Column, 1, Axis::Column, 1},
+                   {8, Axis::Column, 2, Axis::Column, channels},
+                   {channels / 2, Axis::Column, 16, Axis::Column, 2},
+                   {columns / (8 * channels), Axis::Column, 8 * channels, Axis::Column, 8 * channels}});
+  }
+  /// Bytes of a row, and of a lane's pairs of channels from one to the next and from one round of eight lanes on.
+  static int64_t rowBytes(int64_t columns) { return columns * slots * 2; }
+  static constexpr int64_t pairBytes = 8 * 16;
+  int64_t roundBytes() const { return channels / 2 * pairBytes; }
+};
 
 /// A tile in staging memory as products of warp groups read it: columns of `swizzle` bytes, one panel behind the other
 /// (dialects/Tile/TileLaneOps.td).
@@ -158,6 +183,11 @@ public:
   const TeamFacts &facts;
   tile::ScheduleAttr schedule;
 
+  /// Of query tiles, by their rows, that the tall atom multiplies: how their values lie in staging memory.
+  std::map<int64_t, Woven> tallRows;
+  bool isTall(int64_t rows) const { return tallRows.contains(rows); }
+  const MmaAtom &atomFor(ProductType type, int64_t rows) const;
+
   /// Whether warps that share rows divide the channels of the output instead of the slots.
   bool dividesValues = false;
   /// Query tiles that stay in staging memory, in front of what loops put there, and the bytes of the largest.
@@ -225,6 +255,10 @@ public:
   mlir::Value loadColumnPosition(mlir::Operation *op, const Layout &layout, int64_t reg);
   mlir::Value loadMaskElement(Builder &b, tile::LoadMaskOp op, const Layout &layout, int64_t reg);
   void emitStoreRows(tile::StoreRowsOp op);
+
+  //===-- RingOfRegisters.cpp ---------------------------------------------===//
+  void findTallRows();
+  llvm::LogicalResult emitRegisterLoop(const TileLoop &tiles, class Ring &ring);
 
   //===-- Ring.cpp --------------------------------------------------------===//
   llvm::LogicalResult emitLoop(mlir::scf::ForOp loop);

@@ -318,6 +318,12 @@ void kvc::layOutStage(StagedOperand &operand, int64_t channels) {
   operand.stageRow = (operand.swizzled ? operand.chunks : operand.chunks | 1) * chunkBytes;
 }
 
+void kvc::layOutPadded(StagedOperand &operand, int64_t channels) {
+  operand.chunks = channels / chunkChannels;
+  operand.swizzled = false;
+  operand.stageRow = (operand.chunks | 1) * chunkBytes;
+}
+
 StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   StagedOperand operand{};
   Source source = sourceOf(op);

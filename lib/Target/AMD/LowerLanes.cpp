@@ -39,6 +39,8 @@ constexpr MmaInstruction instructions[] = {
     {"m16n16k16w64.bf16", "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", false, 3},
     {"m16n16k32w64.f16", "llvm.amdgcn.mfma.f32.16x16x32.f16", false, 3},
     {"m16n16k32w64.bf16", "llvm.amdgcn.mfma.f32.16x16x32.bf16", true, 3},
+    {"m32n32k8w64.f16", "llvm.amdgcn.mfma.f32.32x32x8f16", false, 3},
+    {"m32n32k8w64.bf16", "llvm.amdgcn.mfma.f32.32x32x8bf16.1k", false, 3},
     {"m16n16k16w32.f16", "llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v8f16", false, 0},
     {"m16n16k16w32.bf16", "llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v8i16", false, 0},
     {"m16n16k16w32x2.f16", "llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v16f16", false, 0},
@@ -62,6 +64,8 @@ public:
           return replace(arith::IndexCastUIOp::create(b, b.getIndexType(), id).getResult());
         })
         .Case([&](gpu::ShuffleOp op) { return lowerShuffle(op); })
+        .Case([&](vector::TransferReadOp op) { return lowerRead(op); })
+        .Case([&](memref::LoadOp op) { return lowerLoad(op); })
         .Default([](Operation *op) {
           if (op->hasTrait<tile::LaneLevel>()) {
             return LogicalResult(op->emitOpError() << "has no lowering to AMD's GPUs yet");
@@ -152,7 +156,10 @@ private:
     }
     Value moved = type.isInteger() ? op.getValue() : arith::BitcastOp::create(b, b.getI32Type(), op.getValue());
     std::optional<int64_t> offset = getConstantIntValue(op.getOffset());
-    if (isXor && offset && *offset < 32) {
+    if (!isXor && offset) {
+      // The same in all lanes, and known to be.
+      moved = call("llvm.amdgcn.readlane", {moved, word(*offset)});
+    } else if (isXor && offset && *offset < 32) {
       moved = exchange(moved, *offset);
     } else {
       Value source = isXor ? arith::XOrIOp::create(b, laneNumber(), op.getOffset()).getResult() : op.getOffset();
@@ -161,6 +168,64 @@ private:
     op.getShuffleResult().replaceAllUsesWith(type.isInteger() ? moved
                                                               : arith::BitcastOp::create(b, type, moved).getResult());
     return erase();
+  }
+
+  /// Bytes of a view, with its end: by a buffer of the view's bytes, behind which the hardware reads zeros.
+  LogicalResult lowerRead(vector::TransferReadOp op) {
+    auto view = op.getBase().getDefiningOp<memref::ReinterpretCastOp>();
+    const VectorType type = op.getVectorType();
+    if (!view || type.getRank() != 1 || !type.getElementType().isInteger(8) || facts.lanes != 64) {
+      return success();
+    }
+    // Data of 32 bits, addresses by offset alone.
+    constexpr int32_t flags = 7 << 12 | 4 << 15;
+    constexpr unsigned bufferSpace = 8;
+    auto valueOf = [&](OpFoldResult number) { return getValueOrCreateConstantIndexOp(b, b.getLoc(), number); };
+    // A view is the same in all lanes; that the compiler does not always see.
+    auto uniform = [&](OpFoldResult number) -> Value {
+      Value word = arith::IndexCastOp::create(b, b.getI64Type(), valueOf(number));
+      return LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr("llvm.amdgcn.readfirstlane"), word)
+          .getResult(0);
+    };
+    Value begin = addressOf(b, view.getSource(), uniform(view.getMixedOffsets().front()), 0, globalSpace);
+    Value size = uniform(view.getMixedSizes().front());
+    Value stride = arith::ConstantOp::create(b, b.getI16IntegerAttr(0));
+    auto pointer = LLVM::LLVMPointerType::get(b.getContext(), bufferSpace);
+    Value buffer = ROCDL::MakeBufferRsrcOp::create(b, pointer, begin, stride, size, word(flags));
+    Value offset = arith::IndexCastOp::create(b, b.getI32Type(), op.getIndices().front());
+    auto words = VectorType::get({type.getDimSize(0) / 4}, b.getI32Type());
+    Value raw = LLVM::CallIntrinsicOp::create(b, words, b.getStringAttr("llvm.amdgcn.raw.ptr.buffer.load"),
+                                              ValueRange{buffer, offset, word(0), word(0)})
+                    .getResult(0);
+    return replace(LLVM::BitcastOp::create(b, type, raw).getResult());
+  }
+
+  /// Numbers of a parameter that the kernel only reads do not change while it runs: where all lanes load one, a scalar
+  /// load does.
+  LogicalResult lowerLoad(memref::LoadOp op) {
+    Value memory = op.getMemRef();
+    auto isRead = [](Operation *user) {
+      return isa<memref::LoadOp, memref::DimOp, memref::ExtractStridedMetadataOp,
+                 memref::ExtractAlignedPointerAsIndexOp>(user);
+    };
+    if (!op.getType().isInteger(32) || !isa<BlockArgument>(memory) ||
+        !isa<func::FuncOp>(memory.getParentBlock()->getParentOp()) || !llvm::all_of(memory.getUsers(), isRead)) {
+      return success();
+    }
+    // Dimension by dimension, so that what a loop does not change stays in front of it.
+    constexpr int64_t bytes = 4;
+    auto layout = memref::ExtractStridedMetadataOp::create(b, memory);
+    auto pointer = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
+    Value address = addressOf(b, memory, arith::ConstantIndexOp::create(b, 0), 0, globalSpace);
+    for (auto [index, stride] : llvm::zip_equal(op.getIndices(), layout.getStrides())) {
+      Value place =
+          arith::MulIOp::create(b, arith::MulIOp::create(b, index, stride), arith::ConstantIndexOp::create(b, bytes));
+      Value offset = arith::IndexCastOp::create(b, b.getI64Type(), place);
+      address = LLVM::GEPOp::create(b, pointer, b.getI8Type(), address, ArrayRef<LLVM::GEPArg>{offset});
+    }
+    return replace(LLVM::LoadOp::create(b, op.getType(), address, bytes, /*isVolatile=*/false,
+                                        /*isNonTemporal=*/false, /*isInvariant=*/true)
+                       .getResult());
   }
 
   /// The words of an operand as one vector of `element`.

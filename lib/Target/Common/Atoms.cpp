@@ -34,7 +34,13 @@ constexpr Mode wave64LongA[] = {
 constexpr Mode wave64LongB[] = {
     {4, Register, 1, Row, 1}, {2, Register, 4, Row, 16}, {16, Lane, 1, Column, 1}, {4, Lane, 16, Row, 4}};
 
-// The same with 32 lanes.
+// The same with 32 lanes that count rows.
+constexpr Mode wave64TallA[] = {{4, Register, 1, Column, 1}, {32, Lane, 1, Row, 1}, {2, Lane, 32, Column, 4}};
+constexpr Mode wave64TallB[] = {{4, Register, 1, Row, 1}, {32, Lane, 1, Column, 1}, {2, Lane, 32, Row, 4}};
+constexpr Mode wave64TallD[] = {
+    {4, Register, 1, Column, 1}, {4, Register, 4, Column, 8}, {32, Lane, 1, Row, 1}, {2, Lane, 32, Column, 4}};
+
+// 16 rows again, of warps of 32 lanes.
 constexpr Mode wave32A[] = {{8, Register, 1, Column, 1}, {16, Lane, 1, Row, 1}, {2, Lane, 16, Column, 8}};
 constexpr Mode wave32B[] = {{8, Register, 1, Row, 1}, {16, Lane, 1, Column, 1}, {2, Lane, 16, Row, 8}};
 
@@ -52,6 +58,8 @@ constexpr MmaAtom atoms[] = {
     {"m16n16k16w64.bf16", 16, 16, 16, AtomElement::BF16, AtomElement::F32, wave64A, wave64B, wave64A},
     {"m16n16k32w64.f16", 16, 16, 32, AtomElement::F16, AtomElement::F32, wave64LongA, wave64LongB, wave64A},
     {"m16n16k32w64.bf16", 16, 16, 32, AtomElement::BF16, AtomElement::F32, wave64LongA, wave64LongB, wave64A},
+    {"m32n32k8w64.f16", 32, 32, 8, AtomElement::F16, AtomElement::F32, wave64TallA, wave64TallB, wave64TallD},
+    {"m32n32k8w64.bf16", 32, 32, 8, AtomElement::BF16, AtomElement::F32, wave64TallA, wave64TallB, wave64TallD},
     {"m16n16k16w32.f16", 16, 16, 16, AtomElement::F16, AtomElement::F32, wave32A, wave32B, wave32A},
     {"m16n16k16w32.bf16", 16, 16, 16, AtomElement::BF16, AtomElement::F32, wave32A, wave32B, wave32A},
     {"m16n16k16w32x2.f16", 16, 16, 16, AtomElement::F16, AtomElement::F32, twiceA, twiceB, wave32A},

@@ -242,21 +242,30 @@ Layout Layout::withoutReplicatedRegisters() const {
 }
 
 llvm::SmallVector<llvm::SmallVector<int64_t>> Layout::runsAlong(Axis axis, int64_t most) const {
-  int64_t size = 1, stride = 1;
-  for (const Mode &mode : modes) {
-    if (mode.in == Axis::Register && mode.out == axis && mode.outStride == 1) {
-      stride = mode.inStride;
-      while (size < most && mode.size % (size * 2) == 0) {
-        size *= 2;
+  // Registers of a run, from its first: digits of registers that follow each other along the axis.
+  llvm::SmallVector<int64_t> steps{0}, strides;
+  for (bool again = true; again;) {
+    again = false;
+    for (const Mode &mode : modes) {
+      const auto size = static_cast<int64_t>(steps.size());
+      if (mode.in != Axis::Register || mode.out != axis || size % mode.outStride ||
+          size >= mode.outStride * mode.size || size * 2 > most || mode.outStride * mode.size % (size * 2)) {
+        continue;
       }
+      const int64_t stride = mode.inStride * (size / mode.outStride);
+      for (int64_t i = 0; i < size; ++i) {
+        steps.push_back(steps[i] + stride);
+      }
+      strides.push_back(stride);
+      again = true;
     }
   }
   llvm::SmallVector<llvm::SmallVector<int64_t>> runs;
   for (int64_t reg = 0; reg < inSize(Axis::Register); ++reg) {
-    if (reg / stride % size == 0) {
+    if (llvm::all_of(strides, [&](int64_t stride) { return reg / stride % 2 == 0; })) {
       llvm::SmallVector<int64_t> &run = runs.emplace_back();
-      for (int64_t i = 0; i < size; ++i) {
-        run.push_back(reg + i * stride);
+      for (int64_t step : steps) {
+        run.push_back(reg + step);
       }
     }
   }

@@ -104,6 +104,32 @@ static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const
   return {};
 }
 
+/// For the tall atom: every warp has one instruction's rows, keys and values go through registers to one stage (keys in
+/// rows of an odd number of chunks). Nothing where pages have something else, or no tile fits.
+static tile::ScheduleAttr chooseTallSchedule(const AttentionShape &shape, const Target &target) {
+  constexpr int64_t chunk = 8, round = 64, mostChannels = 192, split = 1024;
+  const TeamFacts &facts = *target.team;
+  const MmaAtom *atom = lookupMmaAtom((facts.tallMmaAtom + ".f16").str());
+  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
+  if (!atom || !areCopied(shape.cache) || keys % (2 * atom->k) || values % round || values > mostChannels) {
+    return {};
+  }
+  const int64_t heads = chooseHeads(shape, &target), rows = teamWarps * atom->m, tokens = rows / heads;
+  if (tokens < 1 || tokens * heads <= rows - atom->m) {
+    return {};
+  }
+  for (int64_t slots = 2 * atom->n; slots >= atom->n; slots /= 2) {
+    const int64_t bytes = slots * (((keys / chunk) | 1) * chunk + values) * 2;
+    if (bytes <= facts.stagingBytes) {
+      // Decode steps copy to as many stages as two teams have room for.
+      const int64_t stages = 4 * slots * (keys + values) * 2 <= facts.stagingBytes ? 2 : 1;
+      return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, teamWarps, stages,
+                                     /*producers=*/0);
+    }
+  }
+  return {};
+}
+
 /// For teams: 16 query rows for each warp keep scores, accumulator and queries in registers; 64 slots a tile give every
 /// warp of a decode step one matrix instruction's worth. Two stages of keys and values must fit the staging memory.
 static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const Target &target) {
@@ -114,6 +140,9 @@ static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const 
     if (tile::ScheduleAttr schedule = chooseGroupSchedule(shape, target, *atom)) {
       return schedule;
     }
+  }
+  if (tile::ScheduleAttr schedule = chooseTallSchedule(shape, target)) {
+    return schedule;
   }
   const int64_t heads = chooseHeads(shape, &target);
   const bool wide = isWide(shape, facts);

@@ -19,7 +19,8 @@ static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170,
 // CDNA and RDNA instruction set manuals, and LLVM's AMDGPU usage guide; processors (compute units): MI250X (one die),
 // MI300X, MI355X, RX 7900 XTX, Radeon 8060S, RX 9070 XT.
 static constexpr TeamFacts cdna(int64_t stagingBytes, int64_t processors, bool mmaF8) {
-  return {64, 1024, stagingBytes, stagingBytes, 131072, 512, processors, mmaF8, "", 0, 0, 0, "m16n16k16w64", false};
+  return {64, 1024, stagingBytes,   stagingBytes, 131072,        512, processors, mmaF8, "", 0,
+          0,  0,    "m16n16k16w64", false,        "m32n32k8w64", true};
 }
 static constexpr TeamFacts rdna(int64_t processors, bool mmaF8, llvm::StringLiteral atom) {
   return {32, 1024, 64 << 10, 64 << 10, 98304, 256, processors, mmaF8, "", 0, 0, 0, atom, false};

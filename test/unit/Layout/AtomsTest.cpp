@@ -109,6 +109,19 @@ TEST(Atoms, M16N16OfWaves64) {
   }
 }
 
+TEST(Atoms, M32N32OfWaves64) {
+  for (const char *name : {"m32n32k8w64.f16", "m32n32k8w64.bf16"}) {
+    const MmaAtom *atom = lookupMmaAtom(name);
+    ASSERT_TRUE(atom);
+    auto summed = [](int64_t lane, int64_t v) { return 4 * (lane / 32) + v; };
+    auto other = [](int64_t lane, int64_t) { return lane % 32; };
+    expectHeldByLanes(atom->a(), 64, 4, other, summed);
+    expectHeldByLanes(atom->b(), 64, 4, summed, other);
+    expectHeldByLanes(atom->d(), 64, 16, other,
+                      [](int64_t lane, int64_t v) { return 8 * (v / 4) + 4 * (lane / 32) + v % 4; });
+  }
+}
+
 TEST(Atoms, M16N16OfWaves32) {
   for (const char *name : {"m16n16k16w32.f16", "m16n16k16w32.bf16"}) {
     const MmaAtom *atom = lookupMmaAtom(name);
@@ -137,7 +150,7 @@ TEST(Atoms, M16N16HeldTwice) {
 }
 
 TEST(Atoms, ResultsOfExchangedAtomsAreOperands) {
-  for (const char *name : {"m16n16k16w64.f16", "m16n16k32w64.f16", "m16n16k16w32.f16"}) {
+  for (const char *name : {"m16n16k16w64.f16", "m16n16k32w64.f16", "m32n32k8w64.f16", "m16n16k16w32.f16"}) {
     const MmaAtom *atom = lookupMmaAtom(name);
     Layout scores = atom->d().product(Layout({{64 / atom->n, Axis::Register, 1, Axis::Column, 1}}));
     Layout probabilities = atom->a().product(Layout({{64 / atom->k, Axis::Register, 1, Axis::Column, 1}}));
