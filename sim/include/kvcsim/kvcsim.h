@@ -3,7 +3,8 @@
  * libkvcsim_cuda.so has the soname of the real driver and exports a subset of its API. These functions are its own:
  * find them with dlsym. The library reads these environment variables when cuInit is first called:
  *
- *   KVCSIM_TARGET    chips of the devices, a list such as sm_80,sm_90a (default: sm_80)
+ *   KVCSIM_TARGET    chips of the devices, a list such as sm_80,sm_90a,gfx942, of which each driver has those of its
+ *                    vendor (default: sm_80, gfx942)
  *   KVCSIM_CHECKS    what is looked for in shared memory: races,uninitialised (default), one of them, or none
  *   KVCSIM_SEED      warps run in an order drawn from this seed (default: 0, in turn)
  *   KVCSIM_ORDER     "reverse" starts the CTAs from the last to the first

@@ -112,9 +112,10 @@ private:
       if (header.p_type != llvm::ELF::PT_LOAD) {
         continue;
       }
+      constexpr uint64_t most = uint64_t(1) << 28;
       const uint64_t end = header.p_vaddr + header.p_memsz;
       if (header.p_offset > bytes.size() || header.p_filesz > bytes.size() - header.p_offset ||
-          header.p_filesz > header.p_memsz || end > (uint64_t(1) << 30)) {
+          header.p_filesz > header.p_memsz || header.p_vaddr > most || header.p_memsz > most - header.p_vaddr) {
         fail(FaultKind::Syntax, "{}: expects segments that lie in the file, but got one of {} bytes at {}", name,
              uint64_t(header.p_filesz), uint64_t(header.p_offset));
       }
@@ -204,6 +205,13 @@ private:
       kernel.sgprSpills = uint32_t(number(map, ".sgpr_spill_count"));
       kernel.waveSize = uint32_t(number(map, ".wavefront_size", chip.waveSize));
       kernel.maxThreads = uint32_t(number(map, ".max_flat_workgroup_size", 1024));
+      // What the hardware's registers for the size of private memory can say, and more arguments than any kernel has.
+      constexpr uint32_t mostPrivate = 1 << 18, mostArguments = 1 << 16;
+      if (kernel.privateBytes > mostPrivate || kernel.kernargBytes > mostArguments) {
+        fail(FaultKind::Unsupported,
+             "{}: expects at most {} private bytes and {} bytes of arguments of {}, but got {} and {}", name,
+             mostPrivate, mostArguments, kernel.name, kernel.privateBytes, kernel.kernargBytes);
+      }
       if (auto dynamic = map.find(".uses_dynamic_stack"); dynamic != map.end()) {
         kernel.dynamicStack = dynamic->second.getKind() == llvm::msgpack::Type::Boolean && dynamic->second.getBool();
       }
@@ -271,6 +279,11 @@ private:
     kernel.rsrc3 = descriptor.compute_pgm_rsrc3;
     kernel.properties = descriptor.kernel_code_properties;
     kernel.preload = descriptor.kernarg_preload;
+    // Preloaded arguments are user registers, of which there are 16.
+    if ((kernel.preload & 0x7f) > 16) {
+      fail(FaultKind::Syntax, "{}: expects at most 16 preloaded registers of {}, but got {}", name, kernel.name,
+           kernel.preload & 0x7f);
+    }
     if (kernel.entry != symbol.address + uint64_t(descriptor.kernel_code_entry_byte_offset)) {
       fail(FaultKind::Syntax, "{}: expects the code of {} where its descriptor says, but got {:#x}", name, kernel.name,
            kernel.entry);

@@ -182,6 +182,9 @@ constexpr ControlRow branches[] = {
     {"s_cbranch_execnz", execBranchIf<[](const Wave &w) { return w.exec() != 0; }>, Class::Branch},
 };
 
+/// Cache control of gfx12 is counted as a load or a store: what was issued before it has ended when it has.
+template <Counter counter> void execCacheControl(Wave &wave, const Inst &) { wave.waits.issue(counter, false); }
+
 /// Instructions whose effects a simulator of one instruction at a time has anyway: caches, priorities, scheduling.
 constexpr ControlRow simple[] = {
     {"s_endpgm", execEnd, Class::Other},
@@ -211,9 +214,9 @@ constexpr ControlRow simple[] = {
     {"buffer_wbinvl1_vol", execNothing, Class::Other},
     {"buffer_gl0_inv", execNothing, Class::Other},
     {"buffer_gl1_inv", execNothing, Class::Other},
-    {"global_inv", execNothing, Class::Other},
-    {"global_wb", execNothing, Class::Other},
-    {"global_wbinv", execNothing, Class::Other},
+    {"global_inv", execCacheControl<Counter::Load>, Class::Other},
+    {"global_wb", execCacheControl<Counter::Store>, Class::Other},
+    {"global_wbinv", execCacheControl<Counter::Store>, Class::Other},
 };
 
 struct WaitName {

@@ -64,82 +64,43 @@ const Width *findWidth(std::string_view name) {
   return found == std::end(widths) ? nullptr : found;
 }
 
+/// Names without what says that the old value comes back, and without their size: those before gfx11, followed by
+/// nothing or _x2, and those since, followed by 32 or 64, which LDS has everywhere. Floats have one name.
+struct AtomicName {
+  std::string_view before, since;
+  AtomicOp op;
+};
+constexpr AtomicName atomics[] = {
+    {"swap", "swap_b", AtomicOp::Swap}, {"cmpswap", "cmpswap_b", AtomicOp::CmpSwap},
+    {"add", "add_u", AtomicOp::Add},    {"sub", "sub_u", AtomicOp::Sub},
+    {"", "rsub_u", AtomicOp::Rsub},     {"smin", "min_i", AtomicOp::Min},
+    {"smax", "max_i", AtomicOp::Max},   {"umin", "min_u", AtomicOp::UMin},
+    {"umax", "max_u", AtomicOp::UMax},  {"and", "and_b", AtomicOp::And},
+    {"or", "or_b", AtomicOp::Or},       {"xor", "xor_b", AtomicOp::Xor},
+    {"inc", "inc_u", AtomicOp::Inc},    {"dec", "dec_u", AtomicOp::Dec},
+    {"", "add_f", AtomicOp::FAdd},      {"", "min_f", AtomicOp::FMin},
+    {"", "max_f", AtomicOp::FMax},      {"", "min_num_f", AtomicOp::FMin},
+    {"", "max_num_f", AtomicOp::FMax},
+};
 struct Atomic {
-  std::string_view name;
   AtomicOp op;
   uint16_t bytes;
 };
-/// Names without what says that the old value comes back.
-constexpr Atomic atomics[] = {
-    {"swap", AtomicOp::Swap, 4},
-    {"swap_x2", AtomicOp::Swap, 8},
-    {"swap_b32", AtomicOp::Swap, 4},
-    {"swap_b64", AtomicOp::Swap, 8},
-    {"cmpswap", AtomicOp::CmpSwap, 4},
-    {"cmpswap_x2", AtomicOp::CmpSwap, 8},
-    {"cmpswap_b32", AtomicOp::CmpSwap, 4},
-    {"cmpswap_b64", AtomicOp::CmpSwap, 8},
-    {"add", AtomicOp::Add, 4},
-    {"add_x2", AtomicOp::Add, 8},
-    {"add_u32", AtomicOp::Add, 4},
-    {"add_u64", AtomicOp::Add, 8},
-    {"sub", AtomicOp::Sub, 4},
-    {"sub_x2", AtomicOp::Sub, 8},
-    {"sub_u32", AtomicOp::Sub, 4},
-    {"sub_u64", AtomicOp::Sub, 8},
-    {"rsub_u32", AtomicOp::Rsub, 4},
-    {"rsub_u64", AtomicOp::Rsub, 8},
-    {"smin", AtomicOp::Min, 4},
-    {"smin_x2", AtomicOp::Min, 8},
-    {"min_i32", AtomicOp::Min, 4},
-    {"min_i64", AtomicOp::Min, 8},
-    {"smax", AtomicOp::Max, 4},
-    {"smax_x2", AtomicOp::Max, 8},
-    {"max_i32", AtomicOp::Max, 4},
-    {"max_i64", AtomicOp::Max, 8},
-    {"umin", AtomicOp::UMin, 4},
-    {"umin_x2", AtomicOp::UMin, 8},
-    {"min_u32", AtomicOp::UMin, 4},
-    {"min_u64", AtomicOp::UMin, 8},
-    {"umax", AtomicOp::UMax, 4},
-    {"umax_x2", AtomicOp::UMax, 8},
-    {"max_u32", AtomicOp::UMax, 4},
-    {"max_u64", AtomicOp::UMax, 8},
-    {"and", AtomicOp::And, 4},
-    {"and_x2", AtomicOp::And, 8},
-    {"and_b32", AtomicOp::And, 4},
-    {"and_b64", AtomicOp::And, 8},
-    {"or", AtomicOp::Or, 4},
-    {"or_x2", AtomicOp::Or, 8},
-    {"or_b32", AtomicOp::Or, 4},
-    {"or_b64", AtomicOp::Or, 8},
-    {"xor", AtomicOp::Xor, 4},
-    {"xor_x2", AtomicOp::Xor, 8},
-    {"xor_b32", AtomicOp::Xor, 4},
-    {"xor_b64", AtomicOp::Xor, 8},
-    {"inc", AtomicOp::Inc, 4},
-    {"inc_x2", AtomicOp::Inc, 8},
-    {"inc_u32", AtomicOp::Inc, 4},
-    {"inc_u64", AtomicOp::Inc, 8},
-    {"dec", AtomicOp::Dec, 4},
-    {"dec_x2", AtomicOp::Dec, 8},
-    {"dec_u32", AtomicOp::Dec, 4},
-    {"dec_u64", AtomicOp::Dec, 8},
-    {"add_f32", AtomicOp::FAdd, 4},
-    {"add_f64", AtomicOp::FAdd, 8},
-    {"min_f32", AtomicOp::FMin, 4},
-    {"min_f64", AtomicOp::FMin, 8},
-    {"max_f32", AtomicOp::FMax, 4},
-    {"max_f64", AtomicOp::FMax, 8},
-    {"min_num_f32", AtomicOp::FMin, 4},
-    {"max_num_f32", AtomicOp::FMax, 4},
-    {"pk_add_f16", AtomicOp::PkAddF16, 4},
-    {"pk_add_bf16", AtomicOp::PkAddBF16, 4},
-};
-const Atomic *findAtomic(std::string_view name) {
-  const auto found =
-      std::find_if(std::begin(atomics), std::end(atomics), [&](const Atomic &a) { return a.name == name; });
-  return found == std::end(atomics) ? nullptr : found;
+std::optional<Atomic> findAtomic(std::string_view name) {
+  if (name == "pk_add_f16" || name == "pk_add_bf16") {
+    return Atomic{name == "pk_add_f16" ? AtomicOp::PkAddF16 : AtomicOp::PkAddBF16, 4};
+  }
+  auto sizeOf = [&](std::string_view stem, std::string_view word, std::string_view pair) -> uint16_t {
+    const bool fits = !stem.empty() && name.starts_with(stem);
+    const std::string_view rest = fits ? name.substr(stem.size()) : "?";
+    return rest == word ? 4 : rest == pair ? 8 : 0;
+  };
+  for (const AtomicName &known : atomics) {
+    if (const uint16_t bytes = sizeOf(known.before, "", "_x2") + sizeOf(known.since, "32", "64")) {
+      return Atomic{known.op, bytes};
+    }
+  }
+  return std::nullopt;
 }
 
 /// The register rows of a value.
@@ -171,6 +132,31 @@ void scalarSource(Decoder &decoder, MemorySource place, const TextOperand &from,
   to.dwords = uint8_t(dwords);
   decoder.reads(to);
 }
+
+/// Bytes and flags of what a name ends with; false when it is none.
+bool setWidth(Inst &inst, std::string_view name, uint32_t flags, Class kind) {
+  const Width *width = findWidth(name);
+  if (!width) {
+    return false;
+  }
+  inst.bytes = width->bytes;
+  inst.flags |= width->flags | flags;
+  inst.kind = kind;
+  return true;
+}
+
+bool setAtomic(Inst &inst, std::string_view name, Class kind) {
+  const std::optional<Atomic> atomic = findAtomic(name);
+  if (!atomic) {
+    return false;
+  }
+  inst.bytes = atomic->bytes;
+  inst.operation = uint32_t(atomic->op);
+  inst.flags |= IsAtomic;
+  inst.kind = kind;
+  return true;
+}
+bool comparesToo(const Inst &inst) { return static_cast<AtomicOp>(inst.operation) == AtomicOp::CmpSwap; }
 
 /// Cache policies change no result.
 void cachePolicies(Decoder &decoder) {
@@ -262,54 +248,36 @@ bool decodeGlobal(Decoder &decoder, std::string_view name) {
     }
   };
   if (rest.starts_with("load_lds_")) {
-    const Width *width = findWidth(rest.substr(9));
-    if (!width) {
+    if (!setWidth(inst, rest.substr(9), ToLds, Class::Load)) {
       return false;
     }
-    inst.bytes = width->bytes;
-    inst.flags |= width->flags | ToLds;
-    inst.kind = Class::Load;
     address();
     scalar();
     decoder.reads(RegisterRange{sreg::M0, 1, false});
   } else if (rest.starts_with("load_")) {
-    const Width *width = findWidth(rest.substr(5));
-    if (!width) {
+    if (!setWidth(inst, rest.substr(5), 0, Class::Load)) {
       return false;
     }
-    inst.bytes = width->bytes;
-    inst.flags |= width->flags;
-    inst.kind = Class::Load;
     decoder.setVectorDestination(decoder.operand(next++), rowsOf(inst.bytes));
     address();
     scalar();
   } else if (rest.starts_with("store_")) {
-    const Width *width = findWidth(rest.substr(6));
-    if (!width) {
+    if (!setWidth(inst, rest.substr(6), IsStore, Class::Store)) {
       return false;
     }
-    inst.bytes = width->bytes;
-    inst.flags |= width->flags | IsStore;
-    inst.kind = Class::Store;
     address();
     vectorSource(decoder, DataSource, decoder.operand(next++), rowsOf(inst.bytes));
     scalar();
   } else if (rest.starts_with("atomic_")) {
-    const Atomic *atomic = findAtomic(rest.substr(7));
-    if (!atomic) {
+    if (!setAtomic(inst, rest.substr(7), Class::Atomic)) {
       return false;
     }
-    inst.bytes = atomic->bytes;
-    inst.operation = uint32_t(atomic->op);
-    inst.kind = Class::Atomic;
-    inst.flags |= IsAtomic;
     if (returnsOld(decoder)) {
       inst.flags |= ReturnsOld;
       decoder.setVectorDestination(decoder.operand(next++), rowsOf(inst.bytes));
     }
     address();
-    vectorSource(decoder, DataSource, decoder.operand(next++),
-                 rowsOf(inst.bytes) * (atomic->op == AtomicOp::CmpSwap ? 2 : 1));
+    vectorSource(decoder, DataSource, decoder.operand(next++), rowsOf(inst.bytes) * (comparesToo(inst) ? 2 : 1));
     scalar();
   } else {
     return false;
@@ -333,30 +301,22 @@ bool decodeBuffer(Decoder &decoder, std::string_view name) {
   const bool toLds = decoder.has("lds");
   if (rest.starts_with("load_") || rest.starts_with("store_")) {
     const bool store = rest.starts_with("store_");
-    const Width *width = findWidth(rest.substr(store ? 6 : 5));
-    if (!width) {
+    const uint32_t flags = store ? IsStore : toLds ? ToLds : 0;
+    if (!setWidth(inst, rest.substr(store ? 6 : 5), flags, store ? Class::Store : Class::Load)) {
       return false;
     }
-    inst.bytes = width->bytes;
-    inst.flags = width->flags | (store ? IsStore : 0) | (toLds ? ToLds : 0);
-    inst.kind = store ? Class::Store : Class::Load;
     if (store) {
       vectorSource(decoder, DataSource, decoder.operand(next++), rowsOf(inst.bytes));
     } else if (!toLds) {
       decoder.setVectorDestination(decoder.operand(next++), rowsOf(inst.bytes));
     }
   } else if (rest.starts_with("atomic_")) {
-    const Atomic *atomic = findAtomic(rest.substr(7));
-    if (!atomic) {
+    if (!setAtomic(inst, rest.substr(7), Class::Atomic)) {
       return false;
     }
-    inst.bytes = atomic->bytes;
-    inst.operation = uint32_t(atomic->op);
-    inst.kind = Class::Atomic;
-    inst.flags = IsAtomic;
     const TextOperand &data = decoder.operand(next++);
     const unsigned rows = rowsOf(inst.bytes);
-    vectorSource(decoder, DataSource, data, rows * (atomic->op == AtomicOp::CmpSwap ? 2 : 1));
+    vectorSource(decoder, DataSource, data, rows * (comparesToo(inst) ? 2 : 1));
     if (returnsOld(decoder)) {
       inst.flags |= ReturnsOld;
       inst.d = {data.reg, uint8_t(rows), true};
@@ -519,18 +479,14 @@ bool kvc::sim::amdgcn::decodeLds(Decoder &decoder) {
   const bool read64 = !read2 && !write2 && (begins("read2st64_"));
   const bool write64 = !read2 && !write2 && !read64 && begins("write2st64_");
   if (read2 || write2 || read64 || write64) {
-    const bool strided = read64 || write64 || begins("stride64_");
-    const Width *width = findWidth(rest);
-    if (!width || width->bytes < 4 || width->bytes > 8) {
+    const bool strided = read64 || write64 || begins("stride64_"), reads = read2 || read64;
+    if (!setWidth(inst, rest, TwoAddresses, reads ? Class::LdsRead : Class::LdsWrite) || inst.bytes < 4 ||
+        inst.bytes > 8) {
       return false;
     }
-    inst.bytes = width->bytes;
-    inst.flags = TwoAddresses;
     const int64_t unit = inst.bytes * (strided ? 64 : 1);
     inst.offset = decoder.number("offset0") * unit;
     inst.offset2 = decoder.number("offset1") * unit;
-    const bool reads = read2 || read64;
-    inst.kind = reads ? Class::LdsRead : Class::LdsWrite;
     if (reads) {
       decoder.setVectorDestination(decoder.operand(next++), 2 * rowsOf(inst.bytes));
       vectorSource(decoder, AddressSource, decoder.operand(next++), 1);
@@ -544,25 +500,17 @@ bool kvc::sim::amdgcn::decodeLds(Decoder &decoder) {
   }
   inst.offset = decoder.number("offset");
   if (begins("read_") || begins("load_")) {
-    const Width *width = findWidth(rest);
-    if (!width) {
+    if (!setWidth(inst, rest, 0, Class::LdsRead)) {
       return false;
     }
-    inst.bytes = width->bytes;
-    inst.flags = width->flags;
-    inst.kind = Class::LdsRead;
     decoder.setVectorDestination(decoder.operand(next++), rowsOf(inst.bytes));
     vectorSource(decoder, AddressSource, decoder.operand(next++), 1);
     return finish();
   }
   if (begins("write_") || begins("store_")) {
-    const Width *width = findWidth(rest);
-    if (!width) {
+    if (!setWidth(inst, rest, IsStore, Class::LdsWrite)) {
       return false;
     }
-    inst.bytes = width->bytes;
-    inst.flags = width->flags | IsStore;
-    inst.kind = Class::LdsWrite;
     vectorSource(decoder, AddressSource, decoder.operand(next++), 1);
     vectorSource(decoder, DataSource, decoder.operand(next++), rowsOf(inst.bytes));
     return finish();
@@ -582,19 +530,15 @@ bool kvc::sim::amdgcn::decodeLds(Decoder &decoder) {
       break;
     }
   }
-  const Atomic *atomic = findAtomic(plain);
-  if (!atomic) {
+  if (!setAtomic(inst, plain, Class::LdsAtomic)) {
     return false;
   }
-  inst.bytes = atomic->bytes;
-  inst.operation = uint32_t(atomic->op);
-  inst.flags = IsAtomic | (returning != std::string::npos ? ReturnsOld : 0);
-  inst.kind = Class::LdsAtomic;
+  inst.flags |= returning != std::string::npos ? ReturnsOld : 0;
   if (inst.flags & ReturnsOld) {
     decoder.setVectorDestination(decoder.operand(next++), rowsOf(inst.bytes));
   }
   vectorSource(decoder, AddressSource, decoder.operand(next++), 1);
-  if (atomic->op == AtomicOp::CmpSwap) {
+  if (comparesToo(inst)) {
     // ds_cmpst has the value to compare with first, ds_cmpstore the new value.
     vectorSource(decoder, newFirst ? DataSource : ScalarSource, decoder.operand(next++), rowsOf(inst.bytes));
     vectorSource(decoder, newFirst ? ScalarSource : DataSource, decoder.operand(next++), rowsOf(inst.bytes));

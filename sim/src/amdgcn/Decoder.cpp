@@ -554,9 +554,9 @@ std::string kvc::sim::amdgcn::describe(const Program &program, const Inst &inst)
   return describe(program, inst.index);
 }
 
-static uint8_t hazardsOf(const Inst &inst, const TextInst &text) {
-  uint8_t flags = 0;
-  if (text.name.starts_with("v_") && inst.kind != Class::Matrix && inst.kind != Class::Wait) {
+static uint16_t hazardsOf(const Inst &inst, const TextInst &text) {
+  uint16_t flags = 0;
+  if (text.name.starts_with("v_") && inst.kind != Class::Matrix) {
     flags |= IsVector;
   }
   if (inst.kind == Class::Transcendental) {
@@ -567,6 +567,30 @@ static uint8_t hazardsOf(const Inst &inst, const TextInst &text) {
   }
   if (inst.kind == Class::Load || inst.kind == Class::Store || inst.kind == Class::Atomic) {
     flags |= ReadsScalarAddress;
+  }
+  // Buffers with a scalar offset take their data at once.
+  if (inst.kind == Class::Store && inst.bytes > 8 &&
+      (inst.exec != execBuffer || inst.s[ScalarSource].kind != Source::Kind::Scalar)) {
+    flags |= StoresWide;
+  }
+  if (inst.kind == Class::Load && (inst.flags & ToLds)) {
+    flags |= LoadsToLds;
+  }
+  if (inst.kind == Class::Scalar && !inst.d.vector && inst.d.count != 0 && inst.d.first == sreg::M0) {
+    flags |= WritesM0;
+  }
+  if (text.name == "v_permlane32_swap_b32" || text.name == "v_permlane16_swap_b32") {
+    flags |= SwapsLanes;
+  }
+  for (std::string_view memory : {"ds_", "global_", "flat_", "scratch_", "buffer_"}) {
+    flags |= text.name.starts_with(memory) ? WaitsForVector : 0;
+  }
+  if (text.name == "s_waitcnt_depctr") {
+    // By name, or in the upper four bits of a number.
+    const std::string *count = text.modifier("depctr_va_vdst");
+    if (count ? *count == "0" : !text.operands.empty() && (inst.immediate & 0xf000) == 0) {
+      flags |= WaitsForVector;
+    }
   }
   if (inst.row && (inst.row->flags & MaskInVcc)) {
     flags |= ReadsVccScale;

@@ -1,7 +1,7 @@
 //===- Hazards.cpp - Distances that the hardware does not enforce ---------===//
 #include "amdgcn/Hazards.h"
 
-#include "amdgcn/Machine.h"
+#include "amdgcn/Exec.h"
 #include "amdgcn/Matrix.h"
 
 #include <algorithm>
@@ -86,6 +86,7 @@ static bool writesExec(const Inst &inst) {
 
 void Hazards::checkRecent(const Program &program, const Inst &inst) const {
   const bool cdna3 = program.chip->family != Family::Cdna2, matrix = inst.kind == Class::Matrix;
+  const bool swaps = inst.hazards & SwapsLanes;
   for (const Recent &before : recent) {
     if (!before.inst) {
       continue;
@@ -102,10 +103,23 @@ void Hazards::checkRecent(const Program &program, const Inst &inst) const {
       return std::any_of(writer.writes.begin(), writer.writes.end(),
                          [&](const RegisterRange &written) { return overlap(range, written); });
     };
+    if (writer.hazards & StoresWide) {
+      const Source &data = writer.s[DataSource];
+      for (const RegisterRange &range : inst.writes) {
+        if ((matrix || (inst.hazards & IsVector)) && overlap(range, {data.reg, data.dwords, true})) {
+          demand(cdna3 ? 2 : 1, "a write over what it stores");
+        }
+      }
+      continue;
+    }
+    if (writer.hazards & WritesM0) {
+      demand(inst.hazards & LoadsToLds ? 1 : 0, "a load to LDS at its result");
+      continue;
+    }
     if (writesExec(writer)) {
       if (inst.hazards & ReadsByDpp) {
         demand(5, "a permutation under the lanes that it chose");
-      } else if (matrix || (cdna3 && (inst.hazards & MovesLane))) {
+      } else if (matrix || swaps || (cdna3 && (inst.hazards & MovesLane))) {
         demand(4, "an instruction under the lanes that it chose");
       }
     }
@@ -120,6 +134,8 @@ void Hazards::checkRecent(const Program &program, const Inst &inst) const {
       if (range.vector) {
         if (matrix) {
           demand(2, "a matrix product of its result");
+        } else if (swaps) {
+          demand(2, "an exchange of its result");
         } else if (cdna3 && (inst.hazards & MovesLane) && !inst.d.vector) {
           // v_writelane_b32 keeps the other lanes: it is in order.
           demand(1, "the read of a lane of its result");
@@ -142,7 +158,7 @@ void Hazards::checkRecent(const Program &program, const Inst &inst) const {
   }
 }
 
-void Hazards::step(const Program &program, const Inst &inst) {
+void Hazards::stepCdna(const Program &program, const Inst &inst) {
   if (!results.empty()) {
     std::erase_if(results, [&](const Result &r) { return states - r.state > longest; });
     for (const Result &result : results) {
@@ -152,7 +168,7 @@ void Hazards::step(const Program &program, const Inst &inst) {
   if (inst.hazards != 0 || inst.kind == Class::Matrix) {
     checkRecent(program, inst);
   }
-  if (inst.hazards & IsVector) {
+  if (inst.hazards & (IsVector | StoresWide | WritesM0)) {
     recent[next] = {&inst, states};
     next = (next + 1) % recent.size();
   }
@@ -167,4 +183,40 @@ void Hazards::step(const Program &program, const Inst &inst) {
   // s_nop N counts N + 1.
   const bool nop = inst.kind == Class::Wait && program.source[inst.index].name == "s_nop";
   states += nop ? uint64_t(inst.immediate) + 1 : 1;
+}
+
+void Hazards::stepRdna3(const Program &program, const Inst &inst) {
+  const bool matrix = inst.kind == Class::Matrix;
+  if (!matrix && !(inst.hazards & IsVector)) {
+    if (inst.hazards & WaitsForVector) {
+      specials = {};
+    }
+    return;
+  }
+  if (matrix && lastVector && lastVector->kind == Class::Matrix &&
+      (overlap(inst.reads[0], lastVector->d) || overlap(inst.reads[1], lastVector->d))) {
+    fail(FaultKind::Race, "expects a vector instruction between {} and a matrix product of its result, but got none",
+         describe(program, *lastVector));
+  }
+  // As many vector instructions, or two transcendentals, in between are enough.
+  constexpr uint64_t enough = 6;
+  for (const Recent &before : specials) {
+    if (!before.inst || vectors - before.state - 1 >= enough) {
+      continue;
+    }
+    for (const RegisterRange &range : inst.reads) {
+      if (std::any_of(before.inst->writes.begin(), before.inst->writes.end(),
+                      [&](const RegisterRange &written) { return overlap(range, written); })) {
+        fail(FaultKind::Race,
+             "expects {} vector instructions or a wait (s_waitcnt_depctr) between {} and the use of its "
+             "result, but got {}",
+             enough, describe(program, *before.inst), vectors - before.state - 1);
+      }
+    }
+  }
+  if (inst.kind == Class::Transcendental) {
+    specials = {specials[1], Recent{&inst, vectors}};
+  }
+  lastVector = &inst;
+  ++vectors;
 }

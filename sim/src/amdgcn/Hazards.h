@@ -2,7 +2,8 @@
 //
 // On CDNA, results of matrix instructions, and some of vector instructions, may only be used after a number of wait
 // states (instructions, and what s_nop adds), as the ISA documents list them; nothing holds back an instruction that
-// comes too early.
+// comes too early. On RDNA3 that is so for a matrix product of the one before (its ISA document), and for results of
+// transcendentals (the fault that LLVM knows as FeatureVALUTransUseHazard).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KVCSIM_AMDGCN_HAZARDS_H
@@ -17,12 +18,20 @@ namespace kvc::sim::amdgcn {
 class Hazards {
 public:
   void reset() {
-    states = 0;
+    states = vectors = 0;
     results.clear();
     recent = {};
+    specials = {};
+    lastVector = nullptr;
   }
   /// Checks an instruction, and counts its wait states.
-  void step(const Program &program, const Inst &inst);
+  void step(const Program &program, const Inst &inst) {
+    if (program.chip->cdna()) {
+      stepCdna(program, inst);
+    } else if (program.chip->family == Family::Rdna3) {
+      stepRdna3(program, inst);
+    }
+  }
 
 private:
   struct Result {
@@ -36,6 +45,8 @@ private:
     const Inst *inst = nullptr;
     uint64_t state = 0;
   };
+  void stepCdna(const Program &program, const Inst &inst);
+  void stepRdna3(const Program &program, const Inst &inst);
   void check(const Program &program, const Inst &inst, const Result &result) const;
   void checkRecent(const Program &program, const Inst &inst) const;
 
@@ -44,6 +55,11 @@ private:
   std::array<Recent, 8> recent{};
   unsigned next = 0;
   std::vector<Result> results;
+
+  // RDNA3: vector instructions so far, the last one, and the last two transcendentals with their places among them.
+  uint64_t vectors = 0;
+  const Inst *lastVector = nullptr;
+  std::array<Recent, 2> specials{};
 };
 
 } // namespace kvc::sim::amdgcn

@@ -277,7 +277,7 @@ private:
     }
     Worker &worker = *wave.worker;
     const Inst *code = program.code.data();
-    const bool checkHazards = program.chip->cdna();
+    const bool checkHazards = program.chip->cdna() || program.chip->family == Family::Rdna3;
     const auto size = int32_t(program.code.size());
     uint32_t n = 0;
     if (wave.pc >= size) {

@@ -8,37 +8,6 @@ using namespace kvc::sim::amdgcn;
 
 namespace {
 
-/// Cycles of LDS for one access, and the least that as many bytes need: groups of lanes whose bytes fill all banks once
-/// go together, and each bank gives one word to a group in a cycle.
-void countBanks(Wave &wave, InstCounters &counters, const uint32_t *addresses, uint64_t active, uint32_t bytes) {
-  const unsigned banks = programOf(wave).chip->ldsBanks;
-  const unsigned words = std::max(1u, bytes / 4), group = std::max(1u, banks / words);
-  for (unsigned begin = 0; begin < wave.lanes; begin += group) {
-    uint32_t seen[64][8];
-    uint8_t counts[64] = {};
-    unsigned most = 0;
-    uint64_t part = active >> begin;
-    part &= group >= 64 ? ~uint64_t(0) : (uint64_t(1) << group) - 1;
-    if (part == 0) {
-      continue;
-    }
-    eachLane(part, [&](unsigned lane) {
-      for (unsigned w = 0; w < words; ++w) {
-        const uint32_t word = addresses[begin + lane] / 4 + w, bank = word % banks;
-        const unsigned known = std::min<unsigned>(counts[bank], 8);
-        if (std::find(seen[bank], seen[bank] + known, word) == seen[bank] + known) {
-          if (counts[bank] < 8) {
-            seen[bank][counts[bank]] = word;
-          }
-          most = std::max<unsigned>(most, ++counts[bank]);
-        }
-      }
-    });
-    counters.wavefronts += most;
-    counters.idealWavefronts += 1;
-  }
-}
-
 /// Numbers the operation and marks its registers. Permutations go through LDS without touching its bytes.
 void start(Wave &wave, const Inst &inst, bool touches = true) {
   const uint32_t number = wave.waits.issue(Counter::Lds, false);
@@ -140,7 +109,7 @@ void kvc::sim::amdgcn::execLds(Wave &wave, const Inst &inst) {
       }
     });
     counters.bytes += uint64_t(std::popcount(active)) * inst.bytes;
-    countBanks(wave, counters, addresses[n], active, inst.bytes);
+    countBanks(counters, addresses[n], active, inst.bytes, programOf(wave).chip->ldsBanks);
   }
   start(wave, inst);
 }
@@ -217,6 +186,6 @@ void kvc::sim::amdgcn::execLdsTranspose(Wave &wave, const Inst &inst) {
   }
   InstCounters &counters = countersOf(wave, inst);
   counters.bytes += uint64_t(wave.lanes) * 8;
-  countBanks(wave, counters, addresses, active, 8);
+  countBanks(counters, addresses, active, 8, programOf(wave).chip->ldsBanks);
   start(wave, inst);
 }

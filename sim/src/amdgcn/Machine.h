@@ -10,11 +10,8 @@
 #include "amdgcn/Hazards.h"
 #include "amdgcn/Program.h"
 #include "amdgcn/Waits.h"
-#include "common/Fault.h"
-#include "common/GlobalMemory.h"
-#include "common/Launch.h"
+#include "common/Access.h"
 #include "common/SharedMemory.h"
-#include "common/Workers.h"
 
 #include <atomic>
 #include <bit>
@@ -117,12 +114,6 @@ struct Launch {
   uint64_t kernarg = 0, dispatchPacket = 0, privateBase = 0;
   uint32_t ldsBytes = 0;
 };
-
-template <typename F> inline void eachLane(uint64_t active, F f) {
-  for (uint64_t rest = active; rest != 0; rest &= rest - 1) {
-    f(unsigned(std::countr_zero(rest)));
-  }
-}
 
 inline InstCounters &countersOf(Wave &wave, const Inst &inst) { return wave.worker->counters[inst.index]; }
 inline const Program &programOf(const Wave &wave) { return *wave.worker->launch->program; }

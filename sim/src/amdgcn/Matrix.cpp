@@ -11,7 +11,9 @@
 
 #include <array>
 #include <charconv>
-#include <deque>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 using namespace kvc::sim;
 using namespace kvc::sim::amdgcn;
@@ -284,13 +286,18 @@ unsigned rateOf(const Chip &chip, const MatrixShape &s) {
   }
 }
 
-/// Shapes live as long as the program that uses them: there are few.
-const MatrixShape *keep(const MatrixShape &shape) {
+/// The shape with its layout: one for all instructions of a kind, for good.
+const MatrixShape *keep(MatrixShape s, const Chip &chip, unsigned lanes) {
+  const auto key = std::tuple(chip.family, lanes, s.wmma, s.m, s.n, s.k, s.blocks, s.a, s.b, s.d, s.perLane);
   static std::mutex mutex;
-  static std::deque<MatrixShape> shapes;
+  static std::map<std::remove_const_t<decltype(key)>, MatrixShape> shapes;
   std::lock_guard lock(mutex);
-  shapes.push_back(shape);
-  return &shapes.back();
+  auto [found, isNew] = shapes.try_emplace(key);
+  if (isNew) {
+    layOut(s, chip, lanes);
+    found->second = std::move(s);
+  }
+  return &found->second;
 }
 
 } // namespace
@@ -405,8 +412,7 @@ bool kvc::sim::amdgcn::decodeMatrix(Decoder &decoder) {
   if (std::max({shape.blocks * shape.m * shape.k, shape.blocks * shape.m * shape.n}) > matrixLimit) {
     decoder.unsupported("a matrix product of these sizes");
   }
-  layOut(shape, chip, waveSize);
-  inst.shape = keep(shape);
+  inst.shape = keep(shape, chip, waveSize);
   decoder.checkModifiers();
   return true;
 }

@@ -26,35 +26,14 @@ Counter kvc::sim::amdgcn::counterOf(const Chip &chip, Class kind) {
 namespace {
 
 /// Loads and stores may be at any address (the mode that HSA sets); atomics and scalar loads may not.
-void checkAligned(uint64_t address, uint32_t align, unsigned lane) {
-  if (address & (align - 1)) {
-    fail(FaultKind::Misaligned, "expects an address that is a multiple of {}, but got {:#x} (lane {})", align, address,
-         lane);
-  }
-}
 void checkAtomicAligned(const Inst &inst, uint64_t address, unsigned lane) {
   if (inst.flags & IsAtomic) {
     checkAligned(address, inst.bytes, lane);
   }
 }
 
-uint8_t *globalAt(Wave &wave, uint64_t address, uint32_t size, unsigned lane, bool store) {
-  Worker &worker = *wave.worker;
-  const Allocation *allocation = worker.lastAllocation[store];
-  if (!allocation || !allocation->contains(address, size)) {
-    GlobalMemory &memory = *worker.launch->memory;
-    allocation = memory.find(address);
-    if (!allocation || !allocation->contains(address, size)) {
-      fail(FaultKind::IllegalAddress, "expects {} bytes of global memory at {:#x} (lane {}), but got {}", size, address,
-           lane, memory.describe(address));
-    }
-    if (store && allocation->readOnly) {
-      fail(FaultKind::IllegalAddress, "expects memory that can be written at {:#x} (lane {}), but got {}", address,
-           lane, memory.describe(address));
-    }
-    worker.lastAllocation[store] = allocation;
-  }
-  return allocation->host + (address - allocation->base);
+uint8_t *memoryAt(Wave &wave, uint64_t address, uint32_t size, unsigned lane, bool store) {
+  return kvc::sim::globalAt(*wave.worker, *wave.worker->launch->memory, address, size, lane, store);
 }
 
 uint8_t *privateAt(Wave &wave, uint64_t address, uint32_t size, unsigned lane) {
@@ -65,33 +44,6 @@ uint8_t *privateAt(Wave &wave, uint64_t address, uint32_t size, unsigned lane) {
          lane);
   }
   return wave.privateMemory.data() + size_t(lane) * bytes + address;
-}
-
-/// Addresses of an instruction, by lane.
-struct Addresses {
-  uint64_t at[rowLanes];
-};
-
-/// Adds the traffic of one access: `size` bytes per active lane.
-void countGlobal(InstCounters &counters, const Addresses &addresses, uint64_t active, uint32_t size) {
-  counters.bytes += uint64_t(std::popcount(active)) * size;
-  // In rising order each sector is met in a row; else the list of sectors is sorted.
-  uint64_t sectors[rowLanes * 2];
-  unsigned count = 0;
-  bool rising = true;
-  eachLane(active, [&](unsigned lane) {
-    for (uint64_t s = addresses.at[lane] / 32; s <= (addresses.at[lane] + size - 1) / 32; ++s) {
-      if (count == 0 || sectors[count - 1] != s) {
-        rising &= count == 0 || sectors[count - 1] < s;
-        sectors[count++] = s;
-      }
-    }
-  });
-  if (!rising) {
-    std::sort(sectors, sectors + count);
-    count = unsigned(std::unique(sectors, sectors + count) - sectors);
-  }
-  counters.sectors += count;
 }
 
 uint64_t readValue(const uint8_t *from, unsigned bytes) {
@@ -322,7 +274,7 @@ void kvc::sim::amdgcn::execScalarLoad(Wave &wave, const Inst &inst) {
     counters.bytes += inst.bytes;
     counters.sectors += (address + inst.bytes - 1) / 32 - address / 32 + 1;
   }
-  const uint8_t *from = inside ? globalAt(wave, address, inst.bytes, 0, false) : nullptr;
+  const uint8_t *from = inside ? memoryAt(wave, address, inst.bytes, 0, false) : nullptr;
   if (inst.bytes >= 4) {
     for (unsigned i = 0; i < inst.bytes / 4; ++i) {
       setScalar(wave, inst.d.first + i, from ? uint32_t(readValue(from + 4 * i, 4)) : 0);
@@ -353,7 +305,7 @@ void kvc::sim::amdgcn::execGlobal(Wave &wave, const Inst &inst) {
   const uint32_t *lo = vector.kind == Source::Kind::Vector ? wave.row(vector.reg) : nullptr;
   const uint32_t *hi = lo && vector.dwords == 2 ? lo + rowLanes : nullptr;
   const uint32_t *data = dataRows(wave, inst);
-  Addresses addresses;
+  uint64_t addresses[rowLanes];
   uint64_t global = 0;
   bool touchedLds = false;
   wave.ldsLoadClock += inst.flags & ToLds ? 1 : 0;
@@ -371,9 +323,9 @@ void kvc::sim::amdgcn::execGlobal(Wave &wave, const Inst &inst) {
       return;
     }
     checkAtomicAligned(inst, address, lane);
-    addresses.at[lane] = address;
+    addresses[lane] = address;
     global |= uint64_t(1) << lane;
-    access(wave, inst, globalAt(wave, address, inst.bytes, lane, store), data, lane);
+    access(wave, inst, memoryAt(wave, address, inst.bytes, lane, store), data, lane);
   });
   countGlobal(countersOf(wave, inst), addresses, global, inst.bytes);
   start(wave, inst, touchedLds);
@@ -395,7 +347,7 @@ void kvc::sim::amdgcn::execBuffer(Wave &wave, const Inst &inst) {
   const uint32_t *first = vector.kind == Source::Kind::Vector ? wave.row(vector.reg) : nullptr;
   const bool both = (inst.flags & OffEn) && (inst.flags & IdxEn);
   const uint32_t *data = dataRows(wave, inst);
-  Addresses addresses;
+  uint64_t addresses[rowLanes];
   uint64_t inside = 0;
   wave.ldsLoadClock += inst.flags & ToLds ? 1 : 0;
   eachLane(active, [&](unsigned lane) {
@@ -426,9 +378,9 @@ void kvc::sim::amdgcn::execBuffer(Wave &wave, const Inst &inst) {
     }
     const uint64_t address = base + index * stride + offset;
     checkAtomicAligned(inst, address, lane);
-    addresses.at[lane] = address;
+    addresses[lane] = address;
     inside |= uint64_t(1) << lane;
-    access(wave, inst, globalAt(wave, address, inst.bytes, lane, store), data, lane);
+    access(wave, inst, memoryAt(wave, address, inst.bytes, lane, store), data, lane);
   });
   countGlobal(countersOf(wave, inst), addresses, inside, inst.bytes);
   start(wave, inst);

@@ -81,7 +81,7 @@ enum class SdwaUnused : uint8_t { Pad, Sext, Preserve };
 
 struct MatrixShape;
 
-enum HazardFlags : uint8_t {
+enum HazardFlags : uint16_t {
   IsVector = 1,
   IsTranscendental = 2,
   /// Reads lanes through DPP; memory addresses in scalar registers; VCC as v_div_fmas; a lane's number in a scalar.
@@ -93,6 +93,15 @@ enum HazardFlags : uint8_t {
   MovesLane = 64,
   /// Writes a part of a register.
   WritesPart = 128,
+  /// A store of more than 64 bits, whose data is read late.
+  StoresWide = 256,
+  /// A scalar instruction that writes M0; a load to LDS, which reads it.
+  WritesM0 = 512,
+  LoadsToLds = 1024,
+  /// Exchanges rows of two registers.
+  SwapsLanes = 2048,
+  /// Waits for the results of all vector instructions (gfx11).
+  WaitsForVector = 4096,
 };
 
 struct Inst {
@@ -127,7 +136,7 @@ struct Inst {
   uint32_t flags = 0;
   uint32_t operation = 0;
   /// What distances to earlier instructions it needs (HazardFlags).
-  uint8_t hazards = 0;
+  uint16_t hazards = 0;
   const MatrixShape *shape = nullptr;
 
   /// What is checked against loads that are on their way.

@@ -81,8 +81,8 @@ constexpr Special specials[] = {
     {"src_execz", sreg::Execz, 1},
 };
 
-/// "v7", "v[0:3]", "v7.l" after the letters: the first register and how many.
-bool readRegister(std::string_view text, size_t letters, TextOperand &to) {
+/// "v7", "v[0:3]", "v7.l" after the letters: the first register and how many, of `all` that there are.
+bool readRegister(std::string_view text, size_t letters, int64_t all, TextOperand &to) {
   std::string_view rest = text.substr(letters);
   if (rest.ends_with(".l") || rest.ends_with(".h")) {
     to.half = rest.back() == 'h';
@@ -93,7 +93,7 @@ bool readRegister(std::string_view text, size_t letters, TextOperand &to) {
     const size_t colon = rest.find(':');
     const auto first = integerOf(rest.substr(0, colon));
     const auto last = colon == std::string_view::npos ? first : integerOf(rest.substr(colon + 1));
-    if (!first || !last || *last < *first) {
+    if (!first || !last || *first < 0 || *last < *first || *last >= all) {
       return false;
     }
     to.reg = uint16_t(*first);
@@ -101,7 +101,7 @@ bool readRegister(std::string_view text, size_t letters, TextOperand &to) {
     return true;
   }
   const auto number = integerOf(rest);
-  if (!number || *number < 0) {
+  if (!number || *number < 0 || *number >= all) {
     return false;
   }
   to.reg = uint16_t(*number);
@@ -170,15 +170,15 @@ TextOperand readOperand(std::string_view text) {
     operand.kind = Kind::Float;
     return operand;
   }
-  if (text.starts_with("ttmp") && readRegister(text, 4, operand)) {
+  if (text.starts_with("ttmp") && readRegister(text, 4, 16, operand)) {
     operand.kind = Kind::Scalar;
     operand.reg += sreg::Ttmp;
-  } else if (text.starts_with("v") && readRegister(text, 1, operand)) {
+  } else if (text.starts_with("v") && readRegister(text, 1, firstAgpr, operand)) {
     operand.kind = Kind::Vector;
-  } else if (text.starts_with("a") && readRegister(text, 1, operand)) {
+  } else if (text.starts_with("a") && readRegister(text, 1, firstAgpr, operand)) {
     operand.kind = Kind::Vector;
     operand.reg += firstAgpr;
-  } else if (text.starts_with("s") && readRegister(text, 1, operand)) {
+  } else if (text.starts_with("s") && readRegister(text, 1, sreg::Vcc, operand)) {
     operand.kind = Kind::Scalar;
   }
   return operand;

@@ -21,6 +21,7 @@ enum class FaultKind {
   InvalidValue,
   IllegalAddress,
   Misaligned,
+  OutOfMemory,
   Race,
   Deadlock,
   Trap,

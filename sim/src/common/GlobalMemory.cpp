@@ -14,9 +14,14 @@ static constexpr uint64_t gap = 4096;
 GlobalMemory::~GlobalMemory() = default;
 
 uint64_t GlobalMemory::allocate(uint64_t bytes, std::string label, uint64_t align) {
+  // More than any chip has: sizes in files may be anything.
+  constexpr uint64_t most = uint64_t(1) << 40;
+  if (bytes > most) {
+    fail(FaultKind::OutOfMemory, "expects at most {} bytes for {}, but got {}", most, label, bytes);
+  }
   auto *host = static_cast<uint8_t *>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
   if (!host) {
-    fail(FaultKind::Other, "expects {} bytes of host memory for {}, but got none", bytes, label);
+    fail(FaultKind::OutOfMemory, "expects {} bytes of host memory for {}, but got none", bytes, label);
   }
   std::memset(host, 0xa5, bytes);
   const uint64_t base = (next + align - 1) / align * align;

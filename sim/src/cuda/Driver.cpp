@@ -3,8 +3,6 @@
 
 #include "kvcsim/kvcsim.h"
 
-#include <cstdlib>
-
 using namespace kvc::sim;
 using namespace kvc::sim::cuda;
 
@@ -36,6 +34,8 @@ Result kvc::sim::cuda::resultOf(const Fault &fault) {
     return IllegalAddress;
   case FaultKind::Misaligned:
     return MisalignedAddress;
+  case FaultKind::OutOfMemory:
+    return OutOfMemory;
   case FaultKind::Deadlock:
     return LaunchTimeout;
   case FaultKind::Race:
@@ -49,84 +49,12 @@ Result kvc::sim::cuda::resultOf(const Fault &fault) {
 
 // Options -------------------------------------------------------------------------------------------------------------
 
-static Device *addDevice(std::string_view target) {
-  const Chip *chip = findChip(target);
-  if (!chip) {
-    return nullptr;
-  }
-  auto device = std::make_unique<Device>();
-  device->chip = chip;
-  driver().devices.push_back(std::move(device));
-  return driver().devices.back().get();
+KVCSIM_EXPORT int kvcsim_device(const char *target) { return driver().deviceOf(target); }
+KVCSIM_EXPORT const char *kvcsim_last_error(void) { return driver().errorText(); }
+KVCSIM_EXPORT int kvcsim_set_option(const char *name, const char *value) {
+  return driver().setOption(name, value) ? 0 : -1;
 }
-
-bool kvc::sim::cuda::setOption(std::string_view name, std::string_view value) {
-  Driver &state = driver();
-  if (name == "target") {
-    for (std::string_view target : splitList(value)) {
-      if (!findChip(target)) {
-        return false;
-      }
-    }
-    if (!state.devices.empty()) {
-      return false;
-    }
-    for (std::string_view target : splitList(value)) {
-      addDevice(target);
-    }
-    return !state.devices.empty();
-  }
-  return state.set(name, value);
-}
-
-void kvc::sim::cuda::initialise() {
-  Driver &state = driver();
-  if (state.initialised) {
-    return;
-  }
-  for (auto [variable, name] : optionVariables) {
-    const char *value = std::getenv(variable);
-    const bool skipped = std::string_view(name) == "target" && !state.devices.empty();
-    if (value && !skipped && !setOption(name, value)) {
-      fail(FaultKind::InvalidValue, "expects a value that the simulator knows in {}, but got {}", variable, value);
-    }
-  }
-  if (state.devices.empty()) {
-    addDevice("sm_80");
-  }
-  state.initialised = true;
-}
-
-extern "C" __attribute__((visibility("default"))) int kvcsim_device(const char *target) {
-  std::lock_guard lock(driver().mutex);
-  const Chip *chip = findChip(target);
-  auto &devices = driver().devices;
-  for (size_t i = 0; chip && i < devices.size(); ++i) {
-    if (devices[i]->chip == chip) {
-      return int(i);
-    }
-  }
-  if (!addDevice(target)) {
-    error(InvalidValue, fmt::format("expects a chip that the simulator has, but got {}", target));
-    return -1;
-  }
-  return int(devices.size()) - 1;
-}
-
-extern "C" __attribute__((visibility("default"))) const char *kvcsim_last_error(void) {
-  std::lock_guard lock(driver().mutex);
-  return driver().lastError.c_str();
-}
-
-extern "C" __attribute__((visibility("default"))) int kvcsim_set_option(const char *name, const char *value) {
-  std::lock_guard lock(driver().mutex);
-  return setOption(name, value) ? 0 : -1;
-}
-
-extern "C" __attribute__((visibility("default"))) const char *kvcsim_take_report(void) {
-  std::lock_guard lock(driver().mutex);
-  return driver().take();
-}
+KVCSIM_EXPORT const char *kvcsim_take_report(void) { return driver().takeReports(); }
 
 // Errors --------------------------------------------------------------------------------------------------------------
 
@@ -199,7 +127,7 @@ KVCSIM_API cuInit(unsigned flags) {
     if (flags != 0) {
       return error(InvalidValue, "expects no flags for cuInit");
     }
-    initialise();
+    driver().initialise("sm_", "sm_80");
     return Success;
   });
 }

@@ -9,8 +9,7 @@
 #define KVCSIM_CUDA_DRIVER_H
 
 #include "common/DeviceMemory.h"
-#include "common/DriverOptions.h"
-#include "common/Fault.h"
+#include "common/DriverShell.h"
 #include "common/Streams.h"
 #include "cuda/Chips.h"
 #include "cuda/DriverTypes.h"
@@ -21,8 +20,6 @@
 #include <set>
 #include <string>
 #include <vector>
-
-#define KVCSIM_API extern "C" __attribute__((visibility("default"))) int
 
 namespace kvc::sim::cuda {
 
@@ -57,22 +54,17 @@ struct Context {
 struct Device {
   const Chip *chip = nullptr;
   std::unique_ptr<Context> primary;
+
+  Device(DriverOptions &, const Chip &chip) : chip(&chip) {}
 };
 
-struct Driver : DriverOptions {
-  std::recursive_mutex mutex;
-  bool initialised = false;
-  std::vector<std::unique_ptr<Device>> devices;
+struct Driver : DriverShell<Device, findChip> {
   Handles<Context> contexts;
 };
 
 Driver &driver();
 /// Contexts of the calling thread; the last one is current.
 std::vector<Context *> &contextStack();
-/// Sets an option; false when the name or the value is not known.
-bool setOption(std::string_view name, std::string_view value);
-/// Reads the environment once.
-void initialise();
 
 /// Remembers the text of an error.
 Result error(Result result, std::string text);
@@ -81,15 +73,8 @@ Result resultOf(const Fault &fault);
 /// Runs a call under the lock, with its exceptions turned into results.
 template <typename F> int guarded(F f) {
   std::lock_guard lock(driver().mutex);
-  try {
-    return f();
-  } catch (const Fault &fault) {
-    return error(resultOf(fault), fault.what());
-  } catch (const std::bad_alloc &) {
-    return error(OutOfMemory, "expects host memory for the simulated device, but got none");
-  } catch (const std::exception &other) {
-    return error(Unknown, other.what());
-  }
+  return withoutExceptions([&]() -> int { return f(); },
+                           [](const Fault &fault) -> int { return error(resultOf(fault), fault.what()); });
 }
 
 /// The same for calls that need a context that is current and has not failed.

@@ -9,8 +9,6 @@
 using namespace kvc::sim;
 using namespace kvc::sim::hip;
 
-#define KVCSIM_EXPORT extern "C" __attribute__((visibility("default")))
-
 Runtime &kvc::sim::hip::runtime() {
   static Runtime state;
   return state;
@@ -42,6 +40,8 @@ Result kvc::sim::hip::resultOf(const Fault &fault) {
   case FaultKind::IllegalAddress:
   case FaultKind::Misaligned:
     return IllegalAddress;
+  case FaultKind::OutOfMemory:
+    return OutOfMemory;
   case FaultKind::Deadlock:
     return LaunchTimeout;
   case FaultKind::Race:
@@ -55,83 +55,12 @@ Result kvc::sim::hip::resultOf(const Fault &fault) {
 
 // Options -------------------------------------------------------------------------------------------------------------
 
-static Device *addDevice(std::string_view target) {
-  const amdgcn::Chip *chip = amdgcn::findChip(target);
-  if (!chip) {
-    return nullptr;
-  }
-  runtime().devices.push_back(std::make_unique<Device>(runtime(), *chip));
-  return runtime().devices.back().get();
-}
-
-static bool setOption(std::string_view name, std::string_view value) {
-  Runtime &state = runtime();
-  if (name != "target") {
-    return state.set(name, value);
-  }
-  const auto targets = splitList(value);
-  const bool known = std::all_of(targets.begin(), targets.end(), amdgcn::findChip);
-  if (!known || targets.empty() || !state.devices.empty()) {
-    return false;
-  }
-  for (std::string_view target : targets) {
-    addDevice(target);
-  }
-  return true;
-}
-
-void kvc::sim::hip::initialise() {
-  Runtime &state = runtime();
-  if (state.initialised) {
-    return;
-  }
-  for (const auto &[variable, name] : optionVariables) {
-    const char *value = std::getenv(variable);
-    const bool target = std::string_view(name) == "target";
-    // Chips of another vendor are those of its driver.
-    if (!value || (target && (!state.devices.empty() || std::string_view(value).starts_with("sm_")))) {
-      continue;
-    }
-    if (!setOption(name, value)) {
-      fail(FaultKind::InvalidValue, "expects a value that the simulator knows in {}, but got {}", variable, value);
-    }
-  }
-  if (state.devices.empty()) {
-    addDevice("gfx942");
-  }
-  state.initialised = true;
-}
-
-KVCSIM_EXPORT int kvcsim_device(const char *target) {
-  std::lock_guard lock(runtime().mutex);
-  const amdgcn::Chip *chip = amdgcn::findChip(target);
-  auto &devices = runtime().devices;
-  for (size_t i = 0; chip && i < devices.size(); ++i) {
-    if (devices[i]->chip == chip) {
-      return int(i);
-    }
-  }
-  if (!addDevice(target)) {
-    error(InvalidValue, fmt::format("expects a chip that the simulator has, but got {}", target));
-    return -1;
-  }
-  return int(devices.size()) - 1;
-}
-
-KVCSIM_EXPORT const char *kvcsim_last_error(void) {
-  std::lock_guard lock(runtime().mutex);
-  return runtime().lastError.c_str();
-}
-
+KVCSIM_EXPORT int kvcsim_device(const char *target) { return runtime().deviceOf(target); }
+KVCSIM_EXPORT const char *kvcsim_last_error(void) { return runtime().errorText(); }
 KVCSIM_EXPORT int kvcsim_set_option(const char *name, const char *value) {
-  std::lock_guard lock(runtime().mutex);
-  return setOption(name, value) ? 0 : -1;
+  return runtime().setOption(name, value) ? 0 : -1;
 }
-
-KVCSIM_EXPORT const char *kvcsim_take_report(void) {
-  std::lock_guard lock(runtime().mutex);
-  return runtime().take();
-}
+KVCSIM_EXPORT const char *kvcsim_take_report(void) { return runtime().takeReports(); }
 
 // Errors --------------------------------------------------------------------------------------------------------------
 

@@ -9,13 +9,12 @@
 
 #include "amdgcn/Session.h"
 #include "common/DeviceMemory.h"
+#include "common/DriverShell.h"
 #include "common/Streams.h"
 #include "hip/HipTypes.h"
 
 #include <map>
 #include <mutex>
-
-#define KVCSIM_API extern "C" __attribute__((visibility("default"))) int
 
 namespace kvc::sim::hip {
 
@@ -43,18 +42,12 @@ struct Device {
       : chip(&chip), memory(state, chip.memoryBytes), streams(state) {}
 };
 
-struct Runtime : DriverOptions {
-  std::recursive_mutex mutex;
-  bool initialised = false;
-  std::vector<std::unique_ptr<Device>> devices;
-};
+using Runtime = DriverShell<Device, amdgcn::findChip>;
 
 Runtime &runtime();
 /// The ordinal of the calling thread's device, and its last error.
 int &currentDevice();
 Result &lastResult();
-/// Reads the environment once.
-void initialise();
 
 /// Remembers the text of an error.
 Result error(Result result, std::string text);
@@ -63,17 +56,12 @@ Result resultOf(const Fault &fault);
 /// Runs a call under the lock, with its exceptions turned into results.
 template <typename F> int guarded(F f) {
   std::lock_guard lock(runtime().mutex);
-  int result = Success;
-  try {
-    initialise();
-    result = f();
-  } catch (const Fault &fault) {
-    result = error(resultOf(fault), fault.what());
-  } catch (const std::bad_alloc &) {
-    result = error(OutOfMemory, "expects host memory for the simulated device, but got none");
-  } catch (const std::exception &other) {
-    result = error(Unknown, other.what());
-  }
+  const int result = withoutExceptions(
+      [&]() -> int {
+        runtime().initialise("gfx", "gfx942");
+        return f();
+      },
+      [](const Fault &fault) -> int { return error(resultOf(fault), fault.what()); });
   if (result != Success) {
     lastResult() = Result(result);
   }

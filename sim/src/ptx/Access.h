@@ -2,19 +2,10 @@
 #ifndef KVCSIM_PTX_ACCESS_H
 #define KVCSIM_PTX_ACCESS_H
 
-#include "common/Fault.h"
+#include "common/Access.h"
 #include "ptx/Machine.h"
 
-#include <algorithm>
-#include <bit>
-
 namespace kvc::sim::ptx {
-
-template <typename F> inline void eachLane(uint32_t active, F f) {
-  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    f(unsigned(std::countr_zero(rest)));
-  }
-}
 
 inline InstCounters &countersOf(Warp &warp, const Inst &inst) { return warp.worker->counters[inst.index]; }
 
@@ -32,31 +23,8 @@ inline Space windowOf(uint64_t address) {
   }
 }
 
-inline void checkAligned(uint64_t address, uint32_t size, unsigned lane) {
-  if (address & (size - 1)) {
-    fail(FaultKind::Misaligned, "expects an address that is a multiple of {}, but got {:#x} (lane {})", size, address,
-         lane);
-  }
-}
-
-/// The host's address of global memory.
 inline uint8_t *globalAt(Warp &warp, uint64_t address, uint32_t size, unsigned lane, bool store) {
-  Worker &worker = *warp.worker;
-  const Allocation *allocation = worker.lastAllocation[store];
-  if (!allocation || !allocation->contains(address, size)) {
-    GlobalMemory &memory = *worker.launch->memory;
-    allocation = memory.find(address);
-    if (!allocation || !allocation->contains(address, size)) {
-      fail(FaultKind::IllegalAddress, "expects {} bytes of global memory at {:#x} (lane {}), but got {}", size, address,
-           lane, memory.describe(address));
-    }
-    if (store && allocation->readOnly) {
-      fail(FaultKind::IllegalAddress, "expects memory that can be written at {:#x} (lane {}), but got {}", address,
-           lane, memory.describe(address));
-    }
-    worker.lastAllocation[store] = allocation;
-  }
-  return allocation->host + (address - allocation->base);
+  return sim::globalAt(*warp.worker, *warp.worker->launch->memory, address, size, lane, store);
 }
 
 inline uint8_t *localAt(Warp &warp, uint64_t address, uint32_t size, unsigned lane) {
@@ -121,9 +89,14 @@ inline void addressesOf(Warp &warp, Place base, bool narrow, int64_t offset, Lan
   }
 }
 
-/// Adds the traffic of one access: `size` bytes per active lane.
-void countGlobal(InstCounters &counters, const LaneAddresses &addresses, uint32_t active, uint32_t size);
-void countShared(InstCounters &counters, const LaneAddresses &addresses, uint32_t active, uint32_t size);
+inline void countGlobal(InstCounters &counters, const LaneAddresses &addresses, uint32_t active, uint32_t size) {
+  sim::countGlobal(counters, addresses.at, active, size);
+}
+inline void countShared(InstCounters &counters, const LaneAddresses &addresses, uint32_t active, uint32_t size) {
+  constexpr unsigned banks = 32;
+  counters.bytes += uint64_t(std::popcount(active)) * size;
+  countBanks(counters, addresses.at, active, size, banks);
+}
 
 } // namespace kvc::sim::ptx
 

@@ -6,56 +6,6 @@
 using namespace kvc::sim;
 using namespace kvc::sim::ptx;
 
-void kvc::sim::ptx::countGlobal(InstCounters &counters, const LaneAddresses &addresses, uint32_t active,
-                                uint32_t size) {
-  uint64_t sectors[laneCount];
-  unsigned n = 0;
-  bool ordered = true;
-  eachLane(active, [&](unsigned lane) {
-    sectors[n] = addresses.at[lane] >> 5;
-    ordered &= n == 0 || sectors[n - 1] <= sectors[n];
-    ++n;
-  });
-  if (!ordered) {
-    std::sort(sectors, sectors + n);
-  }
-  counters.sectors += uint64_t(std::unique(sectors, sectors + n) - sectors);
-  counters.bytes += uint64_t(n) * size;
-}
-
-void kvc::sim::ptx::countShared(InstCounters &counters, const LaneAddresses &addresses, uint32_t active,
-                                uint32_t size) {
-  // 8-byte accesses are served by half warps, 16-byte accesses by quarters.
-  const unsigned lanes = size <= 4 ? 32 : size == 8 ? 16 : 8;
-  const unsigned wordsPerLane = std::max(1u, size / 4);
-  for (unsigned first = 0; first < laneCount; first += lanes) {
-    const uint32_t part = lanes == 32 ? active : active & (((1u << lanes) - 1) << first);
-    if (part == 0) {
-      continue;
-    }
-    uint32_t seen[32][32];
-    unsigned count[32] = {};
-    unsigned most = 1;
-    eachLane(part, [&](unsigned lane) {
-      for (unsigned w = 0; w < wordsPerLane; ++w) {
-        const auto word = uint32_t(addresses.at[lane] >> 2) + w;
-        const unsigned bank = word & 31;
-        unsigned i = 0;
-        while (i < count[bank] && seen[bank][i] != word) {
-          ++i;
-        }
-        if (i == count[bank]) {
-          seen[bank][count[bank]++] = word;
-          most = std::max(most, count[bank]);
-        }
-      }
-    });
-    counters.wavefronts += most;
-    counters.idealWavefronts += 1;
-  }
-  counters.bytes += uint64_t(std::popcount(active)) * size;
-}
-
 namespace {
 
 /// Inst::aux of loads and stores.

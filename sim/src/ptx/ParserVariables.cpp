@@ -111,10 +111,14 @@ std::unique_ptr<Variable> VariableParser::parseDeclarator(Space space, bool isEx
   return variable;
 }
 
-void VariableParser::parseInitial(Variable &variable) {
+void VariableParser::parseInitial(Variable &variable, unsigned depth) {
   if (accept("{")) {
+    // Arrays have at most as many dimensions.
+    if (depth == 0) {
+      expected("fewer braces");
+    }
     while (!accept("}")) {
-      parseInitial(variable);
+      parseInitial(variable, depth - 1);
       if (!token().is("}")) {
         expect(",");
       }

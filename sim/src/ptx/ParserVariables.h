@@ -88,7 +88,7 @@ private:
   };
   Declaration parseDeclaration();
   std::unique_ptr<Variable> parseDeclarator(Space space, bool isExtern, const Declaration &declaration);
-  void parseInitial(Variable &variable);
+  void parseInitial(Variable &variable, unsigned depth = 16);
   uint64_t scalarBits(Type type, const Token &literal, bool minus) const;
 };
 

@@ -6,6 +6,9 @@
 using namespace kvc::sim;
 using namespace kvc::sim::ptx;
 
+/// Of a variable.
+static constexpr uint64_t mostBytes = uint64_t(1) << 30;
+
 LoadedModule::LoadedModule(GlobalMemory &memory, std::string name, std::string text, Target target)
     : memory(memory), target(target), parsed(parseModule(std::move(name), std::move(text))) {
   const Target wanted = parseTarget(parsed->target);
@@ -17,9 +20,22 @@ LoadedModule::LoadedModule(GlobalMemory &memory, std::string name, std::string t
     fail(FaultKind::Unsupported, "{}: expects code for sm_{}{} or older, but got .target {}", parsed->name, target.sm,
          target.suffix ? std::string(1, target.suffix) : "", parsed->target);
   }
+  try {
+    placeVariables();
+  } catch (...) {
+    freeVariables();
+    throw;
+  }
+}
+
+void LoadedModule::placeVariables() {
   for (const auto &variable : parsed->variables) {
     if (variable->space == Space::Shared || variable->isExtern) {
       continue;
+    }
+    if (variable->bytes > mostBytes) {
+      fail(FaultKind::Unsupported, "{}:{}: expects variables of at most {} bytes, but got {}", parsed->name,
+           variable->line, mostBytes, variable->bytes);
     }
     const uint64_t address = memory.allocate(std::max<uint64_t>(variable->bytes, 1), "variable " + variable->name,
                                              std::max<uint64_t>(variable->align, 256));
@@ -46,11 +62,13 @@ LoadedModule::LoadedModule(GlobalMemory &memory, std::string name, std::string t
   }
 }
 
-LoadedModule::~LoadedModule() {
+void LoadedModule::freeVariables() {
   for (const auto &[variable, address] : addresses) {
     memory.free(address);
   }
 }
+
+LoadedModule::~LoadedModule() { freeVariables(); }
 
 const Program &LoadedModule::kernel(std::string_view name) {
   if (auto found = kernels.find(name); found != kernels.end()) {

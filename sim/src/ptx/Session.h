@@ -22,6 +22,9 @@ public:
   bool variable(std::string_view name, uint64_t &address, uint64_t &bytes) const;
 
 private:
+  void placeVariables();
+  void freeVariables();
+
   GlobalMemory &memory;
   Target target;
   std::unique_ptr<Module> parsed;
