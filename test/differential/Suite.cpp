@@ -129,10 +129,21 @@ public:
     return "";
   }
 
-  /// The kernel with another assembly.
+  /// The kernel's assembly: where its code was not made from a text, what would give that code.
+  llvm::FailureOr<std::string> assemblyOf(const Kernel &kernel) {
+    return kernel.generated.assembly.empty()
+               ? getBackend(*kernel.target).emit(*kernel.lowered, *kernel.target, CodeForm::Assembly)
+               : kernel.generated.assembly;
+  }
+
+  /// The kernel with another assembly, or, where its code was not made from a text, with other code.
   bool replaceAssembly(Kernel &kernel, const std::string &text) {
     restart(kernel);
-    kernel.generated.assembly = text;
+    if (kernel.generated.assembly.empty()) {
+      kernel.generated.code.assign(text.begin(), text.end());
+    } else {
+      kernel.generated.assembly = text;
+    }
     llvm::FailureOr<std::vector<uint8_t>> bytes = compiler.pack(*kernel.lowered, *kernel.target, kernel.generated);
     if (failed(bytes)) {
       return false;
@@ -622,9 +633,13 @@ bool differential::runCase(const SuiteOptions &options) {
     return false;
   }
   if (!options.assemblyFile.empty()) {
+    llvm::FailureOr<std::string> assembly = bench.assemblyOf(*kernel);
+    if (failed(assembly)) {
+      return usageError("there is no assembly: " + bench.compiler.take());
+    }
     std::error_code problem;
     llvm::raw_fd_ostream os(options.assemblyFile, problem);
-    os << kernel->generated.assembly;
+    os << *assembly;
     os.close();
     if (problem || os.has_error()) {
       return usageError("cannot write '" + options.assemblyFile + "': " + (problem ? problem : os.error()).message());
@@ -677,22 +692,29 @@ bool differential::runAssemblies(const SuiteOptions &options) {
     limitTime();
     std::shared_ptr<Kernel> kernel = bench->compile(ids[0].config);
     return [bench, kernel, &ids](const std::string &path, const std::function<void(const std::string &)> &answer) {
-      limitTime(secondsOfText);
-      llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text = llvm::MemoryBuffer::getFile(path);
-      if (kernel->outcome != Outcome::Ready || !text || !bench->replaceAssembly(*kernel, (*text)->getBuffer().str())) {
-        answer("cannot be run: " + (text ? oneLine(kernel->message) : text.getError().message()));
-        return;
-      }
-      uint64_t hash = 0;
-      for (const CaseId &id : ids) {
-        const std::string failure = bench->run(*kernel, id, /*repeat=*/false, nullptr);
-        if (!failure.empty()) {
-          answer("FAIL " + oneLine(failure));
-          return;
-        }
-        hash = hash * 0x9e3779b97f4a7c15 + bench->hash;
-      }
-      answer("PASS " + llvm::utohexstr(hash));
+      limitTime();
+      // A kernel that failed can stay with the devices of a process.
+      std::string death;
+      const std::string result = answerOfChild(
+          [&]() -> std::string {
+            limitTime(secondsOfText);
+            llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text = llvm::MemoryBuffer::getFile(path);
+            if (kernel->outcome != Outcome::Ready || !text ||
+                !bench->replaceAssembly(*kernel, (*text)->getBuffer().str())) {
+              return "cannot be run: " + (text ? oneLine(kernel->message) : text.getError().message());
+            }
+            uint64_t hash = 0;
+            for (const CaseId &id : ids) {
+              const std::string failure = bench->run(*kernel, id, /*repeat=*/false, nullptr);
+              if (!failure.empty()) {
+                return "FAIL " + oneLine(failure);
+              }
+              hash = hash * 0x9e3779b97f4a7c15 + bench->hash;
+            }
+            return "PASS " + llvm::utohexstr(hash);
+          },
+          death);
+      answer(death.empty() ? result : "FAIL the process " + death);
     };
   };
   bool all = true;

@@ -25,8 +25,8 @@ struct SuiteOptions {
   std::string kernelMutant, mutatedKernel, oracleMutant;
   /// One case instead of the suite.
   std::string caseName;
-  /// With one case: a folder of texts that stand for the kernel's assembly, each in turn; a file that its own assembly
-  /// is written to.
+  /// With one case: a folder of texts that stand for the kernel's assembly (for AMD's chips: of code objects), each in
+  /// turn; a file that its own assembly is written to.
   std::string assemblyFolder, assemblyFile;
   /// With one case: a folder for its module and arrays, for kvc-run and kvc-reduce.
   std::string writeFolder;

@@ -78,6 +78,15 @@ static Process launch(const std::function<Work()> &start, const std::vector<Proc
   return process;
 }
 
+/// How a process died.
+static std::string deathOf(int status) {
+  if (WIFSIGNALED(status)) {
+    return std::string("ended by signal ") + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) +
+           ")";
+  }
+  return "exited with status " + std::to_string(WEXITSTATUS(status));
+}
+
 /// Waits for a process; how it died.
 static std::string reap(Process &process) {
   close(process.input);
@@ -85,11 +94,32 @@ static std::string reap(Process &process) {
   int status = 0;
   waitpid(process.id, &status, 0);
   process.id = -1;
-  if (WIFSIGNALED(status)) {
-    return std::string("ended by signal ") + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) +
-           ")";
+  return deathOf(status);
+}
+
+std::string kvc::differential::answerOfChild(const std::function<std::string()> &work, std::string &death) {
+  int up[2];
+  const bool open = pipe(up) == 0;
+  const pid_t child = open ? fork() : -1;
+  if (child < 0) {
+    std::perror("kvc-differential: fork");
+    std::exit(1);
   }
-  return "exited with status " + std::to_string(WEXITSTATUS(status));
+  if (child == 0) {
+    writeAll(up[1], work());
+    _exit(0);
+  }
+  close(up[1]);
+  std::string answer;
+  char buffer[1 << 12];
+  for (ssize_t n; (n = read(up[0], buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);) {
+    answer.append(buffer, n > 0 ? n : 0);
+  }
+  close(up[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  death = status == 0 ? "" : deathOf(status);
+  return answer;
 }
 
 void kvc::differential::runJobs(const std::vector<std::string> &jobs, int processes, const std::function<Work()> &start,

@@ -27,6 +27,9 @@ struct Listener {
 void runJobs(const std::vector<std::string> &jobs, int processes, const std::function<Work()> &start,
              const Listener &listener);
 
+/// What `work` gives in a process of its own, which leaves nothing behind. `death`: how it died, or nothing.
+std::string answerOfChild(const std::function<std::string()> &work, std::string &death);
+
 } // namespace kvc::differential
 
 #endif // KVC_TEST_DIFFERENTIAL_WORKER_H

@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
   app.add_option("--write-assembly", options.assemblyFile, "with --case: write the kernel's assembly to this file");
   app.add_option("--assemblies", options.assemblyFolder,
                  "with --case: run it (or several of one kernel, 'a;b') with every file of this folder in place of the "
-                 "kernel's assembly, and print what comes of each");
+                 "kernel's assembly (AMD: code object), and print what comes of each");
   app.add_option("--write-module", options.writeFolder,
                  "with --case: write its module and arrays into this folder, for kvc-run and kvc-reduce");
   app.add_option("--record", options.recordFolder,

@@ -2,28 +2,26 @@
 """What the checks of the AMDGCN simulator share."""
 import ctypes
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
+# Where what assembles and breaks code is.
+sys.path.insert(0, str(ROOT / "test/differential"))
 CHIPS = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32}
 CLANG = "/usr/lib/llvm-22/bin/clang"
+HIP_OPTIONS = ["-x", "hip", "-nogpulib", "-nogpuinc", "--cuda-device-only", "-O2", "-std=c++20"]
 
 
 def compile_hip(source, chip, folder):
     """A HIP source as a code object."""
     output = Path(folder) / f"{Path(source).stem}-{chip}.hsaco"
-    subprocess.run([CLANG, "-x", "hip", f"--offload-arch={chip}", "-nogpulib", "-nogpuinc", "--cuda-device-only",
-                    "--no-gpu-bundle-output", "-O2", "-std=c++20", str(source), "-o", str(output)], check=True)
-    return output
-
-
-def assemble(text, chip, folder, name):
-    """Assembler text as a code object."""
-    source, output = Path(folder) / f"{name}-{chip}.s", Path(folder) / f"{name}-{chip}.hsaco"
-    source.write_text(text)
-    subprocess.run([CLANG, "-x", "assembler", "-target", "amdgcn-amd-amdhsa", f"-mcpu={chip}", str(source), "-o",
-                    str(output)], check=True)
+    subprocess.run([CLANG, *HIP_OPTIONS, f"--offload-arch={chip}", "--no-gpu-bundle-output", str(source), "-o", str(output)],
+                   check=True)
     return output
 
 
@@ -83,3 +81,63 @@ class Runtime:
         grid, block = (tuple(grid) + (1, 1))[:3], (tuple(block) + (1, 1))[:3]
         self.call("hipModuleLaunchKernel", function, *grid, *block, lds, None, pointers, None)
         self.call("hipDeviceSynchronize")
+
+
+SCHEDULES = {"in turn": {"seed": "0", "order": "forward"}, "random waves": {"seed": "7", "order": "forward"},
+             "reverse": {"seed": "0", "order": "reverse"}}
+CASES = {}
+
+
+@dataclass
+class Case:
+    """The function checks a Run; `source` is the HIP file beside its module."""
+
+    check: object
+    chips: tuple
+    source: str
+
+
+def case(*chips):
+    """A function of a Run for these chips (all, when none is named)."""
+    def register(function):
+        CASES[function.__name__] = Case(function, chips or tuple(CHIPS), function.__module__)
+        return function
+    return register
+
+
+class Run:
+    """One case on one chip: launches a kernel for each schedule, and compares."""
+
+    def __init__(self, runtime, module, chip):
+        self.runtime, self.module, self.chip, self.wave = runtime, module, chip, CHIPS[chip]
+        self.random = np.random.default_rng(11)
+
+    def __call__(self, kernel, grid, block, inputs, outputs, *numbers):
+        """Gives the outputs, arrays like `outputs`; numbers are 32-bit integers behind the pointers."""
+        function = self.runtime.function(self.module, kernel)
+        first = None
+        for name, options in SCHEDULES.items():
+            self.runtime.options(options)
+            pointers = [self.runtime.upload(np.ascontiguousarray(a)) for a in (*inputs, *outputs)]
+            self.runtime.launch(function, grid, block, [*pointers, *(ctypes.c_int(n) for n in numbers)])
+            results = [self.runtime.download(p, np.empty_like(a)) for p, a in zip(pointers[len(inputs):], outputs)]
+            for pointer in pointers:
+                self.runtime.call("hipFree", pointer)
+            if first is not None and any(a.tobytes() != b.tobytes() for a, b in zip(first, results)):
+                raise AssertionError(f"{name}: expects the same bits for every order")
+            first = results
+        return first
+
+    def normals(self, *shape):
+        return self.random.standard_normal(shape).astype(np.float32)
+
+    def integers(self, count, low=-2**31, high=2**31 - 1, dtype=np.int32):
+        return self.random.integers(low, high, count).astype(dtype)
+
+
+def close(got, want, relative=0.0, absolute=0.0):
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=relative, atol=absolute)
+
+
+def same(got, want):
+    np.testing.assert_array_equal(got, want)

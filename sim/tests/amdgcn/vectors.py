@@ -4,10 +4,12 @@ stores the result; all kernels of a chip are one assembly. Faults that are expec
 missing wait state or an unknown instruction must say.
 """
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from hip import CHIPS, assemble
+from hip import CHIPS
+from amd_kinds import assemble  # hip.py adds its folder to the path
 
 CDNA = ("gfx90a", "gfx942", "gfx950")
 RDNA = ("gfx1100", "gfx1201")
@@ -168,6 +170,7 @@ class Wrong:
 
 
 LOAD = {"cdna": "global_load_dword v2, v0, s[0:1]", "rdna": "global_load_b32 v2, v0, s[0:1]"}
+WMMA = "v_wmma_f32_16x16x16_f16 v[8:15], v[16:23], v[24:31], v[8:15]"
 WRONG = [
     Wrong("read_before_wait", LOAD["cdna"] + "\nv_add_u32_e32 v8, v2, v2", "is the destination of", CDNA),
     Wrong("read_before_wait", LOAD["rdna"] + "\nv_add_nc_u32_e32 v8, v2, v2", "is the destination of", RDNA),
@@ -192,6 +195,17 @@ WRONG = [
     Wrong("lds_not_written", "ds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)", "that was not", CDNA),
     Wrong("lds_out_of_bounds", "v_add_u32_e32 v0, 0x10000, v0\nds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)",
           "bytes of shared memory", CDNA),
+    Wrong("store_overwritten", "s_mov_b64 exec, 1\nglobal_store_dwordx4 v0, v[2:5], s[2:3]\nv_mov_b32_e32 v3, 0",
+          "over what it stores", CDNA),
+    Wrong("m0_too_early", "s_mov_b32 m0, 0\nglobal_load_lds_dword v0, s[0:1]", "expects 1 wait states", ("gfx942", "gfx950")),
+    Wrong("exchange_too_early", "v_mov_b32_e32 v2, v4\nv_permlane32_swap_b32 v2, v3", "expects 2 wait states", ("gfx950",)),
+    Wrong("lane_too_early", "v_mov_b32_e32 v2, v4\nv_readlane_b32 s8, v2, 1", "expects 1 wait states", ("gfx942", "gfx950")),
+    Wrong("lane_number_too_early", "v_readfirstlane_b32 s8, v2\ns_nop 2\nv_readlane_b32 s9, v4, s8", "expects 4 wait states", CDNA),
+    Wrong("special_too_early", "v_exp_f32_e32 v8, v2\nv_mov_b32_e32 v9, v2\nv_add_f32_e32 v8, v8, v8", "but got 1", ("gfx1100",)),
+    Wrong("matrix_after_matrix", WMMA + "\nv_wmma_f32_16x16x16_f16 v[32:39], v[8:15], v[24:31], v[32:39]",
+          "a matrix product of its result", ("gfx1100",)),
+    Wrong("invalidation_counts", LOAD["rdna"] + "\nglobal_inv scope:SCOPE_SE\ns_wait_loadcnt 0x2\nv_add_nc_u32_e32 v8, v2, v2",
+          "before v2 is read", ("gfx1201",)),
     Wrong("unknown", "s_ttracedata", "s_ttracedata", ALL),
 ]
 # What is right where the rows above are wrong.
@@ -202,6 +216,16 @@ RIGHT = [
           "v_add_f32_e32 v8, v8, v8", "", ("gfx942",)),
     Wrong("matrix_sum_goes_on", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\n"
           "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 7\nv_mov_b32_e32 v8, v9", "", ("gfx942",)),
+    Wrong("lanes_in_order", "v_writelane_b32 v8, s0, 1\nv_writelane_b32 v8, s1, 2", "", CDNA),
+    Wrong("lane_number_of_long_ago", "v_readfirstlane_b32 s8, v2\ns_and_b32 s8, s8, 31\ns_nop 2\nv_readlane_b32 s9, v4, s8", "", CDNA),
+    # What it writes is no number of a lane.
+    Wrong("lane_written", "v_readfirstlane_b32 s8, v2\ns_nop 1\nv_writelane_b32 v8, s8, 4", "", CDNA),
+    Wrong("invalidation_counts", LOAD["rdna"] + "\nglobal_inv scope:SCOPE_SE\ns_wait_loadcnt 0x1\nv_add_nc_u32_e32 v8, v2, v2\n"
+          "s_wait_loadcnt 0x0", "", ("gfx1201",)),
+    Wrong("store_done", "s_mov_b64 exec, 1\nglobal_store_dwordx4 v0, v[2:5], s[2:3]\ns_nop 1\nv_mov_b32_e32 v3, 0", "", CDNA),
+    Wrong("special_waited_for", "v_exp_f32_e32 v8, v2\ns_waitcnt_depctr 0xfff\nv_add_f32_e32 v8, v8, v8", "", ("gfx1100",)),
+    Wrong("special_long_ago", "v_exp_f32_e32 v8, v2\n" + 6 * "v_mov_b32_e32 v9, v2\n" + "v_add_f32_e32 v8, v8, v8", "", ("gfx1100",)),
+    Wrong("matrix_apart", WMMA + "\nv_nop\nv_wmma_f32_16x16x16_f16 v[32:39], v[24:31], v[24:31], v[8:15]", "", ("gfx1100",)),
 ]
 
 SYNTAX = {
@@ -350,7 +374,8 @@ def run(runtime, chip, folder):
     right = {f"right_{w.name}": w for w in RIGHT if chip in w.chips}
     bodies = {name: registers(row.text) for name, row in rows.items()}
     bodies.update({name: w.body.replace("\n", "\n  ") for name, w in {**wrong, **right}.items()})
-    path = assemble(module_of(bodies, chip), chip, folder, "vectors")
+    path = Path(folder) / f"vectors-{chip}.hsaco"
+    assemble(module_of(bodies, chip), chip, path)
     inputs = np.zeros((4, 64, 2), np.uint32)
 
     def fresh():

@@ -2,7 +2,7 @@
 # Kernels that nvcc compiles, run through the simulator's driver interface and compared with NumPy.
 """check.py [--driver LIBRARY] [--folder DIR | --ptx DIR] [case...]
 
-nvcc makes PTX of ampere.cu and hopper.cu; the driver loads and launches it as any program would, by ctypes. Every kernel
+nvcc makes PTX of ampere.cu, algorithms.cu and hopper.cu; the driver loads and launches it as any program would, by ctypes. Every kernel
 runs three times: in turn, with warps in random order, and with the CTAs from last to first. The last line is `N passed,
 N failed, N skipped`; without nvcc everything is skipped.
 """
@@ -111,11 +111,13 @@ def close(absolute, relative=0.0):
 
 
 CASES = {}
+# File of kernels: the chip that nvcc compiles it for.
+SOURCES = {"ampere": "sm_80", "algorithms": "sm_80", "hopper": "sm_90a"}
 
 
-def case(chip, **launch):
+def case(source, **launch):
     def add(make):
-        CASES[make.__name__] = (chip, launch, make)
+        CASES[make.__name__] = (source, launch, make)
         return make
     return add
 
@@ -123,13 +125,13 @@ def case(chip, **launch):
 # Every case gives the arguments in order, and (output, expected, comparison) for what it writes.
 
 
-@case("sm_80", grid=(3, 2, 1), block=(32, 1, 1))
+@case("ampere", grid=(3, 2, 1), block=(32, 1, 1))
 def gemm_f16(rng):
     a, b, c = rng.standard_normal((48, 160)).astype("f2"), rng.standard_normal((64, 160)).astype("f2"), out(48, 64)
     return [a, b, c, np.int32(64), np.int32(160)], [(c, f16_f32(a, b), close(2e-4))]
 
 
-@case("sm_80", grid=(1, 1, 1), block=(32, 1, 1))
+@case("ampere", grid=(1, 1, 1), block=(32, 1, 1))
 def mma_tf32(rng):
     a, b, c = rng.standard_normal((16, 8)).astype("f4"), rng.standard_normal((8, 8)).astype("f4"), out(16, 8)
     # To ten bits, ties away from zero.
@@ -137,7 +139,7 @@ def mma_tf32(rng):
     return [a, b, c], [(c, cut(a).astype("f8") @ cut(b).astype("f8").T, close(1e-5))]
 
 
-@case("sm_80", grid=(1, 1, 1), block=(32, 1, 1))
+@case("ampere", grid=(1, 1, 1), block=(32, 1, 1))
 def mma_s8(rng):
     a, b = rng.integers(-128, 128, (16, 32), "i1"), rng.integers(-128, 128, (8, 32), "i1")
     c = out(16, 8, dtype="i4")
@@ -145,13 +147,13 @@ def mma_s8(rng):
     return [a, b, c], [(c, a.astype("i8") @ b.astype("i8").T + start, equal)]
 
 
-@case("sm_80", grid=(3, 1, 1), block=(256, 1, 1))
+@case("ampere", grid=(3, 1, 1), block=(256, 1, 1))
 def histogram(rng):
     data, counts = rng.integers(0, 256, 5001).astype("u1"), out(256, dtype="u4")
     return [data, counts, np.int32(5001)], [(counts, np.bincount(data, minlength=256), equal)]
 
 
-@case("sm_80", grid=(5, 1, 1), block=(96, 1, 1))
+@case("ampere", grid=(5, 1, 1), block=(96, 1, 1))
 def atomics(rng):
     x, y = rng.standard_normal(480).astype("f4"), rng.integers(-1000, 1000, 480).astype("i4")
     most, least, xor = out(1, value=-100), out(1, dtype="i4", value=5000), out(1, dtype="i4", value=3)
@@ -161,13 +163,13 @@ def atomics(rng):
         (wrapped, [480 % 10], equal), (pairs, [480, 960], equal), (wide, [480 << 33], equal)]
 
 
-@case("sm_80", grid=(7, 1, 1), block=(128, 1, 1))
+@case("ampere", grid=(7, 1, 1), block=(128, 1, 1))
 def sum_last_block(rng):
     x, parts, total = rng.integers(-50, 50, 3000).astype("f4"), out(7), out(1)
     return [x, parts, total, np.int32(3000)], [(total, [x.sum()], equal)]
 
 
-@case("sm_80", grid=(2, 1, 1), block=(64, 1, 1))
+@case("ampere", grid=(2, 1, 1), block=(64, 1, 1))
 def groups(rng):
     x = rng.integers(0, 12, 128).astype("i4")
     scan, rank, leader, sums = (out(128, dtype="i4") for _ in range(4))
@@ -187,13 +189,13 @@ def groups(rng):
         (match, np.ravel(masks), equal), (sums, np.repeat(total, 32), equal)]
 
 
-@case("sm_80", grid=(1, 1, 1), block=(1024, 1, 1), shared=4096)
+@case("ampere", grid=(1, 1, 1), block=(1024, 1, 1), shared=4096)
 def bitonic(rng):
     data = rng.integers(-(1 << 31), 1 << 31, 1024).astype("i4").view(Out)
     return [data], [(data, np.sort(np.array(data)), equal)]
 
 
-@case("sm_80", grid=(3, 1, 1), block=(64, 1, 1))
+@case("ampere", grid=(3, 1, 1), block=(64, 1, 1))
 def bits(rng):
     n = 150
     x, y = (rng.integers(0, 1 << 32, n, "u4") for _ in range(2))
@@ -214,7 +216,7 @@ def bits(rng):
                                       (w, np.array([v & (1 << 64) - 1 for v in wide], "u8"), equal)]
 
 
-@case("sm_80", grid=(2, 1, 1), block=(128, 1, 1))
+@case("ampere", grid=(2, 1, 1), block=(128, 1, 1))
 def functions(rng):
     from math import erf
     n = 200
@@ -232,42 +234,94 @@ def functions(rng):
                                           (h, half, equal), (bf, rounded, equal)]
 
 
-@case("sm_80", grid=(3, 2, 1), block=(32, 8, 1))
+@case("ampere", grid=(3, 2, 1), block=(32, 8, 1))
 def transpose(rng):
     x, y = rng.standard_normal((45, 70)).astype("f4"), out(70, 45)
     return [x, y, np.int32(45), np.int32(70)], [(y, x.T, equal)]
 
 
-@case("sm_90a", grid=(3, 3, 1), block=(64, 1, 1))
+@case("hopper", grid=(3, 3, 1), block=(64, 1, 1))
 def tma_scale(rng):
     x, y = rng.standard_normal((41, 84)).astype("f4"), out(41, 84)
     return [("map", x, (16, 32)), ("map", y, (16, 32))], [(y, 2 * x, equal)]
 
 
-@case("sm_90a", grid=(1, 1, 1), block=(128, 1, 1))
+@case("hopper", grid=(1, 1, 1), block=(128, 1, 1))
 def wgmma_f16(rng):
     a, b, c = rng.standard_normal((64, 64)).astype("f2"), rng.standard_normal((64, 64)).astype("f2"), out(64, 64)
     return [a, b, c], [(c, f16_f32(a, b), close(1e-4))]
 
 
-@case("sm_90a", grid=(8, 1, 1), block=(64, 1, 1))
+@case("hopper", grid=(8, 1, 1), block=(64, 1, 1))
 def cluster_sum(rng):
     x, y = rng.integers(-9, 9, (2, 4, 64)).astype("f4"), out(2, 4, 64)
     weighted = (x * np.arange(1, 5)[:, None]).sum(1, keepdims=True) + np.arange(4)[:, None]
     return [x, y], [(y, weighted, equal)]
 
 
-@case("sm_90a", grid=(1, 1, 1), block=(64, 1, 1))
+@case("hopper", grid=(1, 1, 1), block=(64, 1, 1))
 def bulk_ring(rng):
     x, y = rng.integers(-9, 9, (9, 128)).astype("f4"), out(9)
     return [x, y, np.int32(9)], [(y, x.sum(1), equal)]
 
 
+@case("algorithms", grid=(3, 1, 1), block=(32, 4, 1))
+def softmax_half(rng):
+    x, y = (3 * rng.standard_normal((11, 344))).astype("f2"), out(11, 344, dtype="f2")
+    e = np.exp(x.astype("f8") - x.max(1, keepdims=True))
+    return [x, y, np.int32(11), np.int32(344)], [(y, e / e.sum(1, keepdims=True), close(1e-7, 2e-3))]
+
+
+@case("algorithms", grid=(1, 1, 1), block=(128, 1, 1))
+def compact(rng):
+    x = rng.integers(-100, 100, 500).astype("i4")
+    kept, count, positive = out(500, dtype="i4"), out(1, dtype="i4"), x[x > 0]
+    return [x, kept, count, np.int32(500)], [(kept, np.pad(positive, (0, 500 - len(positive))), equal),
+                                            (count, [len(positive)], equal)]
+
+
+@case("algorithms", grid=(2, 1, 1), block=(32, 1, 1))
+def cholesky(rng):
+    x = rng.standard_normal((2, 32, 32))
+    a, factor = x @ x.transpose(0, 2, 1) + 8 * np.eye(32), out(2, 32, 32, dtype="f8")
+    return [a, factor], [(factor, np.linalg.cholesky(a), close(1e-11))]
+
+
+@case("algorithms", grid=(2, 1, 1), block=(32, 1, 1))
+def shuffle(rng):
+    n, seed, m32 = 50, 2024, 0xFFFFFFFF
+    order, numbers, want, mixed = out(n, 16, dtype="u1"), out(n, 4, dtype="u4"), [], []
+    for i in range(n):
+        items = list(range(16))
+        for block in range(4):
+            c, key = [i, block, 0, 0], [seed, 0x1234567]
+            for _ in range(10):
+                first, second = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+                c = [second >> 32 ^ c[1] ^ key[0], second & m32, first >> 32 ^ c[3] ^ key[1], first & m32]
+                key = [key[0] + 0x9E3779B9 & m32, key[1] + 0xBB67AE85 & m32]
+            for w in range(4):
+                last = 15 - block * 4 - w
+                other = c[w] % (last + 1)
+                items[last], items[other] = items[other], items[last]
+            mixed.append(c[0] ^ c[1] ^ c[2] ^ c[3])
+        want.append(items)
+    return [np.uint32(seed), order, numbers, np.int32(n)], [(order, want, equal), (numbers, mixed, equal)]
+
+
+@case("algorithms", grid=(3, 1, 1), block=(32, 1, 1))
+def attention_bf16(rng):
+    codes = [(rng.standard_normal((48, 32)).astype("f4").view("u4") >> 16).astype("u2") for _ in range(3)]
+    q, k, v = ((c.astype("u4") << 16).view("f4").astype("f8") for c in codes)
+    result = out(48, 32)
+    weights = np.where(np.tri(48, dtype=bool), np.exp(q @ k.T / 32 ** 0.5), 0)
+    return [*codes, result], [(result, weights @ v / weights.sum(1, keepdims=True), close(2e-2))]
+
+
 def run(driver, ptx, name):
     """Empty, or what is wrong."""
-    chip, launch, make = CASES[name]
-    driver.use(chip)
-    module = driver.load(ptx[chip])
+    source, launch, make = CASES[name]
+    driver.use(SOURCES[source])
+    module = driver.load(ptx[source])
     arguments, results = make(np.random.default_rng(len(name)))
     buffers, words = [], []
     for argument in arguments:
@@ -310,12 +364,12 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.ptx or options.folder or Path(temporary)
         ptx = {}
-        for chip, source in (("sm_80", "ampere"), ("sm_90a", "hopper")):
+        for source, chip in SOURCES.items():
             target = folder / f"{source}.ptx"
             if not options.ptx:
                 subprocess.run([nvcc, "-std=c++17", "-ptx", "-lineinfo", f"-arch={chip}", HERE / f"{source}.cu", "-o", target],
                                check=True)
-            ptx[chip] = target.read_bytes()
+            ptx[source] = target.read_bytes()
     driver = Driver(options.driver)
     driver.options({"log": "off"})
     passed = failed = 0
