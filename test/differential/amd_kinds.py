@@ -35,6 +35,11 @@ def raise_count(line):
     return re.sub(r"cnt\((\d+)\)", lambda m: f"cnt({int(m[1]) + 1})", line, count=1)
 
 
+def drop_distance(line, after):
+    """What keeps instructions apart; that before registers are given back is about no result."""
+    return line if re.match(r"\s*s_sendmsg", after) else ""
+
+
 def all_lanes(line):
     """The lanes stay as they are."""
     saved = re.match(r"\ts_(?:and|andn2|and_not1)_saveexec_b(32|64) ([^,]+), ", line)
@@ -131,10 +136,10 @@ KINDS = [
     Kind("drop wait", r"\ts_wait(cnt\b|_(load|ds|km)cnt|_loadcnt_dscnt)", drop, ordering=True),
     Kind("raise count", r"\ts_wait(cnt\b|_(load|ds|km)cnt)", raise_count, ordering=True),
     Kind("drop barrier", r"\ts_barrier\s*$", drop, ordering=True),
-    Kind("drop nop", r"\t(s_nop|v_nop)", drop, ordering=True),
-    Kind("drop mask", r"_saveexec_|\ts_(and|andn2|and_not1)_b(32|64) exec", all_lanes),
-    Kind("choose first", r"\tv_cndmask_b32", choose(1)),
-    Kind("choose second", r"\tv_cndmask_b32", choose(2)),
+    Kind("drop nop", r"\t(s_nop|v_nop|s_waitcnt_depctr)", drop_distance, ordering=True, looks_ahead=True),
+    Kind("drop mask", r"_saveexec_|\ts_(and|andn2|and_not1)_b(32|64) exec", all_lanes, needed=True),
+    Kind("choose first", r"\tv_cndmask_b32", choose(1), needed=True),
+    Kind("choose second", r"\tv_cndmask_b32", choose(2), needed=True),
     Kind("always branch", r"\ts_cbranch_(scc[01]|vccz|vccnz)", lambda line: re.sub(r"s_cbranch_\w+", "s_branch", line)),
     Kind("never branch", r"\ts_cbranch_(scc[01]|vccz|vccnz)", drop),
     Kind("move lanes", r"quad_perm:|row_\w+", move_lanes),
@@ -156,6 +161,9 @@ RULES = [
          "the order follows from other barriers: the race check follows all accesses of these runs and finds none"),
     Rule(r"drop nop", r"",
          "other instructions keep the distance: one that is too short is an error"),
+    Rule(r"drop mask|choose first|choose second", r"",
+         "what the mask keeps out is read by nobody: slots and keys that no token uses hold NaN, infinities and random bytes in these runs, "
+         "which would show, and accesses outside of buffers are errors"),
     Rule(r"always branch|never branch", r"",
          "a branch around a faster way to the same numbers (whole tiles without bounds, tiles without masks, sums that need no "
          "rescaling), or around a loop that runs no time"),

@@ -37,11 +37,12 @@ def executed(text, target, reports, folder):
         for entry in report.get("instructions", []):
             if entry["issued"] and report["kernel"] in known:
                 place = places.get((report["kernel"], entry["address"]))
-                if place is None:
+                # Loops are aligned by s_nop that the text does not have.
+                if place is None and entry["text"].strip() != "s_nop 0":
                     stop(f"{target}: expects a line for {report['kernel']}+{entry['address']:#x}: {entry['text']}")
                 ran.add(place)
     return [(number, 1, line) for number, (_, line) in sorted(marked.items()) if number in ran]
 
 
 if __name__ == "__main__":
-    sys.exit(main(Language("amd_mutants.py", KINDS, RULES, KERNELS, executed, assemble, sites=3, long_sites=12)))
+    sys.exit(main(Language("amd_mutants.py", KINDS, RULES, KERNELS, executed, assemble, sites=1, long_sites=12)))

@@ -5,8 +5,8 @@ Each mutant is one instruction of a kernel changed. It is detected when the simu
 
 A mutant that is not detected changes nothing when it fits a rule and its results have the same bits as those of the sound
 kernel: it is listed with the rule's reason, and counts neither way. Of the others at least 95 % must be detected;
-survivors are listed. So that a rule cannot hide a check that does not work, every kind that breaks the order of accesses
-must be detected somewhere for each target.
+survivors are listed. So that a rule cannot hide a check that does not work, every kind that breaks the order of accesses,
+and every other one that a rule is about, must be detected somewhere for each target.
 """
 import argparse
 import json
@@ -29,13 +29,14 @@ GARBAGE = ("nan", "random", "inf16", "inf32")
 class Kind:
     """`change` gives what becomes of an instruction that fits `pattern`, or the same text where there is nothing to
     change; with `looks_ahead` it gets the lines behind it, too. Kinds of `ordering` are tried in three times as many
-    places."""
+    places. Those, and kinds that are `needed`, must be noticed somewhere for each target."""
 
     name: str
     pattern: str
     change: object
     ordering: bool = False
     looks_ahead: bool = False
+    needed: bool = False
 
     def apply(self, old, lines=(), end=0):
         if not re.search(self.pattern, old):
@@ -74,12 +75,12 @@ class Tally:
     caught: int = 0
     equal: int = 0
     survivors: int = 0
-    # Whether a kind of an ordering was ever noticed for a target.
+    # Whether a kind was ever noticed for a target.
     seen: dict = field(default_factory=dict)
 
     def add(self, target, kind, place, problem, same_bits, verbose=False):
         """One mutant: what went wrong with it, or nothing. Prints it where that is worth a line."""
-        if kind.ordering:
+        if kind.ordering or kind.needed:
             self.seen[target, kind.name] = self.seen.get((target, kind.name), False) or bool(problem)
         if problem:
             self.caught += 1
