@@ -88,9 +88,7 @@ private:
   static bool isOfOtherVendor(std::string_view target, std::string_view prefix) {
     return !target.starts_with(prefix) && (target.starts_with("sm_") || target.starts_with("gfx"));
   }
-  void add(std::string_view target) {
-    devices.push_back(std::make_unique<Device>(*this, *findChip(target)));
-  }
+  void add(std::string_view target) { devices.push_back(std::make_unique<Device>(*this, *findChip(target))); }
   bool setTargets(const std::vector<std::string_view> &targets) {
     if (targets.empty() || !devices.empty() || !std::all_of(targets.begin(), targets.end(), findChip)) {
       return false;
