@@ -28,8 +28,8 @@ GARBAGE = ("nan", "random", "inf16", "inf32")
 @dataclass
 class Kind:
     """`change` gives what becomes of an instruction that fits `pattern`, or the same text where there is nothing to
-    change; with `looks_ahead` it gets the lines behind it, too. Kinds of `ordering` are tried in three times as many
-    places. Those, and kinds that are `needed`, must be noticed somewhere for each target."""
+    change; with `looks_ahead` it gets the lines behind it, too. Kinds of an `ordering`, and
+    those that are `needed`, are tried in three times as many places and must be noticed somewhere for each target."""
 
     name: str
     pattern: str
@@ -63,7 +63,7 @@ def mutants(text, code, kinds, sites, seed):
     lines = text.splitlines()
     for number, kind in enumerate(kinds):
         places = [(first, count, old) for first, count, old in code if kind.apply(old, lines, first + count) != old]
-        most = min(sites * (3 if kind.ordering else 1), len(places))
+        most = min(sites * (3 if kind.ordering or kind.needed else 1), len(places))
         for first, count, old in sorted(random.Random(f"{seed} {number}").sample(places, most)):
             mutant = lines[:first] + [kind.apply(old, lines, first + count)] + lines[first + count:]
             yield kind, f"line {first + 1}: {' '.join(old.split())[:100]}", "\n".join(mutant) + "\n"
