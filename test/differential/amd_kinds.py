@@ -139,7 +139,9 @@ KINDS = [
     Kind("drop nop", r"\t(s_nop|v_nop|s_waitcnt_depctr)", drop_distance, ordering=True, looks_ahead=True),
     Kind("drop mask", r"_saveexec_|\ts_(and|andn2|and_not1)_b(32|64) exec", all_lanes, needed=True),
     Kind("choose first", r"\tv_cndmask_b32", choose(1), needed=True),
-    Kind("choose second", r"\tv_cndmask_b32", choose(2), needed=True),
+    Kind("choose second", r"\tv_cndmask_b32(?!.*0xff800000)", choose(2)),
+    # Scores that are masked are minus infinity.
+    Kind("unmask score", r"\tv_cndmask_b32.*, 0xff800000,", choose(2), needed=True),
     Kind("always branch", r"\ts_cbranch_(scc[01]|vccz|vccnz)", lambda line: re.sub(r"s_cbranch_\w+", "s_branch", line)),
     Kind("never branch", r"\ts_cbranch_(scc[01]|vccz|vccnz)", drop),
     Kind("move lanes", r"quad_perm:|row_\w+", move_lanes),
@@ -161,9 +163,14 @@ RULES = [
          "the order follows from other barriers: the race check follows all accesses of these runs and finds none"),
     Rule(r"drop nop", r"",
          "other instructions keep the distance: one that is too short is an error"),
-    Rule(r"drop mask|choose first|choose second", r"",
+    Rule(r"drop mask", r"",
          "what the mask keeps out is read by nobody: slots and keys that no token uses hold NaN, infinities and random bytes in these runs, "
          "which would show, and accesses outside of buffers are errors"),
+    Rule(r"choose second", r"v_cndmask_b32\S* v\d+, (0|0x7fc00000), ",
+         "zeros for rows of a tile that no token fills, which nobody reads (garbage would show), or the NaN of a conversion, which finite "
+         "inputs do not need"),
+    Rule(r"drop sums", r"v_(?:mfma|wmma)\w+ (\S+), \S+, \S+, (?!\1)",
+         "the sum begins with zeros that stand in registers of their own"),
     Rule(r"always branch|never branch", r"",
          "a branch around a faster way to the same numbers (whole tiles without bounds, tiles without masks, sums that need no "
          "rescaling), or around a loop that runs no time"),

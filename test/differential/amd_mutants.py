@@ -45,4 +45,4 @@ def executed(text, target, reports, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Language("amd_mutants.py", KINDS, RULES, KERNELS, executed, assemble, sites=1, long_sites=12)))
+    sys.exit(main(Language("amd_mutants.py", KINDS, RULES, KERNELS, executed, assemble, sites=2, long_sites=12)))
