@@ -583,9 +583,6 @@ LogicalResult VectorSpreader::emitBitCast(vector::BitCastOp op) {
     return value.getType() == to.getElementType() ? value
                                                   : arith::BitcastOp::create(b, to.getElementType(), value).getResult();
   };
-  if (!isWide(from) && isWide(to)) {
-    return fail(op);
-  }
   const int64_t count = to.getNumElements(), parts = std::max(fromBits, toBits) / std::min(fromBits, toBits);
   if (!isWide(to)) {
     // Few elements of many: gather them as they were, and cast the small vector.

@@ -1,0 +1,7 @@
+// Append and attention of one prompt, for tests of what the simulators count.
+!kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
+func.func @f(%q: tensor<?x4x64xf32>, %k: tensor<?x2x64xf32>, %v: tensor<?x2x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x4x64xf32> {
+  %d = kvcache.append %c, %k, %v at %b : !kv, tensor<?x2x64xf32>, tensor<?x2x64xf32>
+  %o = kvcache.attention %q over %d at %b {scale = 0.125 : f32, causal} : (tensor<?x4x64xf32>, !kv, !kvcache.batch) -> tensor<?x4x64xf32>
+  return %o : tensor<?x4x64xf32>
+}
