@@ -1,5 +1,6 @@
 # Inputs of sim-report.mlir (a prompt of 70 rows), and the check of what a simulator counted for it.
-"""`sim_report.py make` writes the arrays; `sim_report.py check DEVICE` reads report.json of that device."""
+"""`sim_report.py make` writes the arrays; `sim_report.py check DEVICE [CONFLICTS]` reads report.json of that device, on which
+conflicts of staging memory may be that share of its accesses (0 where it is not given)."""
 import json
 import sys
 
@@ -17,7 +18,7 @@ def make():
     np.save("positions.npy", np.arange(ROWS, dtype="i4"))
 
 
-def check(device):
+def check(device, conflicts="0"):
     with open("report.json") as file:
         report = json.load(file)
     dispatches, kernels = report["dispatches"], {k["kernel"]: k for k in report["sim_report"]}
@@ -27,7 +28,8 @@ def check(device):
     # The rows of the group of each KV head over their keys, at least the visible half of them.
     useful = 2 * HEADS * GROUP * 2 * DIM * (ROWS * (ROWS + 1) // 2)
     assert useful <= attention["totals"]["mma_flops"] <= 8 * useful, attention["totals"]
-    assert attention["totals"]["shared_conflicts"] == 0, attention["totals"]
+    totals = attention["totals"]
+    assert totals["shared_conflicts"] <= float(conflicts) * totals["shared_ideal_wavefronts"], totals
     assert sum(attention["classes"].values()) == attention["totals"]["instructions"]
     assert attention["model"]["bound_us"] > 0
 
