@@ -45,8 +45,26 @@ CASES = [
     "k=int3/symmetric/f32,v=int3,group=8,page=5,op=fork,shape=ragged,seed=1",
 ]
 
+# On simulated GPUs: target and case.
+GPU_CASES = [
+    # Small vectors that are cast to wide ones.
+    ("sm_80", "k=int2,v=int2/symmetric,shape=ragged,seed=1"),
+    ("gfx942", "k=int2,v=int2/symmetric,shape=ragged,seed=1"),
+    # Scalars kept in lanes of a vector register.
+    ("gfx942", "k=int8/channel,v=int4/channel,group=row,page=16,dim=40,gqa=16,tables=per_head,slots=stored,residual=1,shape=ragged,seed=1"),
+    # Matrix products whose sums move to registers beside them.
+    ("gfx942", "k=int3/channel,v=int2/channel,group=row,page=24,dim=192x128,gqa=7,residual=32,mask=window,shape=ragged,seed=1"),
+]
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_case(case):
     done = subprocess.run([TOOL, "--case", case], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("target, case", GPU_CASES)
+def test_gpu_case(target, case):
+    done = subprocess.run([TOOL, "--device", f"sim:{target}", "--target", target, "--case", case], capture_output=True, text=True,
+                          timeout=300)
     assert done.returncode == 0, done.stdout
