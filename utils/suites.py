@@ -81,7 +81,7 @@ SUITES = [
     Suite("amdgcn-mutants", "script", ".venv/bin/python sim/tests/amdgcn/mutants.py", 3, 10, on_demand=True),
     Suite("ptx-mutants", "script", ".venv/bin/python test/differential/ptx_mutants.py", 2, 15),
     Suite("amd-mutants", "script", ".venv/bin/python test/differential/amd_mutants.py", 2, 15),
-    Suite("differential-sim", "script", "test/differential/run-sim", 5, 30),
+    Suite("differential-sim", "script", "test/differential/run-sim", 8, 30),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
     # On demand until all mutants were run once.
     Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15, on_demand=True),
