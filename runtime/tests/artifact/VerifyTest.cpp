@@ -65,7 +65,7 @@ TEST_F(Verify, TargetLayouts) {
 }
 TEST_F(Verify, KernelIndex) {
   dispatch(function("scale"), 0).kernel = 1000;
-  refuse("function 'scale': step 0: expects one of 10 kernels, but got 1000");
+  refuse("function 'scale': step 0: expects one of 11 kernels, but got 1000");
 }
 TEST_F(Verify, KernelNames) {
   module.targets[0]->kernels[0]->name = std::string("a\0b", 3);
