@@ -214,7 +214,8 @@ void Hazards::stepRdna3(const Program &program, const Inst &inst) {
       }
     }
   }
-  if (inst.kind == Class::Transcendental) {
+  // RDNA3.5 (gfx115x) waits by itself.
+  if (inst.kind == Class::Transcendental && program.chip->minor == 0) {
     specials = {specials[1], Recent{&inst, vectors}};
   }
   lastVector = &inst;
