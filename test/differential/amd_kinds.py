@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from mutation import Kind, Rule, drop
+from mutation import ORDERED_OTHERWISE, Kind, Rule, branches, drop
 
 LLVM = "/usr/lib/llvm-22/bin"
 
@@ -159,8 +159,7 @@ RULES = [
     Rule(r"drop wait|raise count", r"",
          "nothing on its way is touched before the next wait: reading or writing the registers of a load that was not waited "
          "for is an error, and so are accesses to LDS that no wait and barrier order"),
-    Rule(r"drop barrier", r"",
-         "the order follows from other barriers: the race check follows all accesses of these runs and finds none"),
+    ORDERED_OTHERWISE,
     Rule(r"drop nop", r"",
          "other instructions keep the distance: one that is too short is an error"),
     Rule(r"drop mask", r"",
@@ -171,7 +170,5 @@ RULES = [
          "inputs do not need"),
     Rule(r"drop sums", r"v_(?:mfma|wmma)\w+ (\S+), \S+, \S+, (?!\1)",
          "the sum begins with zeros that stand in registers of their own"),
-    Rule(r"always branch|never branch", r"",
-         "a branch around a faster way to the same numbers (whole tiles without bounds, tiles without masks, sums that need no "
-         "rescaling), or around a loop that runs no time"),
+    branches(r"always branch|never branch"),
 ]

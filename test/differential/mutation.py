@@ -53,6 +53,17 @@ class Rule:
     reason: str
 
 
+# Rules of every assembly.
+ORDERED_OTHERWISE = Rule(r"drop barrier", r"",
+                         "the order follows from other barriers: the race check follows all accesses of these runs and finds none")
+
+
+def branches(kinds):
+    return Rule(kinds, r"",
+                "a branch around a faster way to the same numbers (whole tiles without bounds, tiles without masks, sums that "
+                "need no rescaling), or around a loop that runs no time")
+
+
 def drop(_):
     return ""
 

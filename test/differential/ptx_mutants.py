@@ -10,7 +10,7 @@ mutation.py. The last line is `N passed, N failed, N skipped`.
 import re
 import sys
 
-from mutation import Kind, Language, Rule, drop, main
+from mutation import ORDERED_OTHERWISE, Kind, Language, Rule, branches, drop, main
 
 # Small, and together with every part of the kernels: ragged tiles, masks, spans that are merged, codes of several widths,
 # tokens that are kept exact.
@@ -76,11 +76,8 @@ KINDS = [
 ]
 
 RULES = [
-    Rule(r"never branch|drop predicate", r"",
-         "a branch around a faster way to the same numbers (whole tiles without bounds, tiles without masks, sums that need no "
-         "rescaling), or around a loop that runs no time"),
-    Rule(r"drop barrier", r"",
-         "the order follows from other barriers: the race check follows all accesses of these runs and finds none"),
+    branches(r"never branch|drop predicate"),
+    ORDERED_OTHERWISE,
     Rule(r"drop wait|drop commit", r"cp\.async",
          "no copy that anything touches later is in flight: reading or writing its destination before the wait is an error"),
     Rule(r"drop fence", r"fence\.proxy|wgmma\.fence",

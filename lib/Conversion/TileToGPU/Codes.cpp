@@ -6,11 +6,10 @@
 // mask of the word gives a pair. With other scales the same is done in f32, one number at a time.
 //
 //===----------------------------------------------------------------------===//
+#include "Branches.h"
 #include "CodeTile.h"
 
 #include "../TileToVector/Codec.h"
-
-#include "mlir/Dialect/UB/IR/UBOps.h"
 
 #include <memory>
 
@@ -147,23 +146,6 @@ CodeTile::Place CodeTile::placeOf(ImplicitLocOpBuilder &b) const {
   return {row.get(), isPart(part)};
 }
 
-/// Loads of `bytes` bytes, or zeros where `valid` (null: always) does not hold.
-static Value loadIf(ImplicitLocOpBuilder &b, Value valid, Value memory, Value at, int64_t bytes) {
-  auto type = VectorType::get({bytes}, b.getI8Type());
-  auto load = [&](ImplicitLocOpBuilder &b) {
-    return vector::LoadOp::create(b, type, memory, at, /*nontemporal=*/false, llvm::MaybeAlign(bytes)).getResult();
-  };
-  if (!valid) {
-    return load(b);
-  }
-  auto branch = scf::IfOp::create(b, TypeRange{type}, valid, /*withElseRegion=*/true);
-  auto yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
-  scf::YieldOp::create(yes, load(yes));
-  auto no = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
-  scf::YieldOp::create(no, arith::ConstantOp::create(no, no.getZeroAttr(type)).getResult());
-  return branch.getResult(0);
-}
-
 bool CodeTile::sharesBlocks(const CodeTile &other) const {
   return !hasOwnRuns() && !other.hasOwnRuns() && runSlots == other.runSlots && op.getCache() == other.op.getCache() &&
          op.getSlot() == other.op.getSlot() && op.getCount() == other.op.getCount() &&
@@ -173,22 +155,6 @@ bool CodeTile::sharesBlocks(const CodeTile &other) const {
 Ix CodeTile::slotOfBlock(ImplicitLocOpBuilder &b, int64_t number) const {
   Ix warpRow(b, toIndex(b, mulWords(b, emitter->warp, slotsOfWarp)));
   return hasOwnRuns() ? warpRow + Ix(b, placeOf(b).row) + rowOffset(number) : warpRow + number * runSlots;
-}
-
-/// Values that `yes` makes where a condition holds; else those of `no`.
-static SmallVector<Value> ifElse(ImplicitLocOpBuilder &b, TypeRange types, Value condition,
-                                 llvm::function_ref<SmallVector<Value>(ImplicitLocOpBuilder &)> yes,
-                                 llvm::function_ref<SmallVector<Value>(ImplicitLocOpBuilder &)> no) {
-  auto branch = scf::IfOp::create(b, types, condition, /*withElseRegion=*/true);
-  auto first = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
-  scf::YieldOp::create(first, yes(first));
-  auto second = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
-  scf::YieldOp::create(second, no(second));
-  return llvm::to_vector(llvm::map_range(branch.getResults(), [](Value value) { return value; }));
-}
-
-static SmallVector<Value> anyValues(ImplicitLocOpBuilder &b, TypeRange types) {
-  return llvm::map_to_vector(types, [&](Type type) -> Value { return ub::PoisonOp::create(b, type); });
 }
 
 SmallVector<Value> CodeTile::findBlocks(ImplicitLocOpBuilder &b, scf::ForOp loop, Value iv) const {

@@ -9,11 +9,10 @@
 //     softmax, output; load the next tile's values, the entries of the tile after it
 //
 //===----------------------------------------------------------------------===//
+#include "Branches.h"
 #include "DirectTile.h"
 
 #include "../TileToVector/Ix.h"
-
-#include "mlir/Dialect/UB/IR/UBOps.h"
 
 #include <numeric>
 
@@ -119,23 +118,6 @@ protected:
 private:
   std::map<std::pair<int64_t, int64_t>, Value> held;
 };
-
-/// `bytes` bytes of memory, or zeros where `valid` (null: always) does not hold.
-Value loadIf(ImplicitLocOpBuilder &b, Value valid, Value memory, Value at, int64_t bytes) {
-  auto type = VectorType::get({bytes}, b.getI8Type());
-  auto load = [&](ImplicitLocOpBuilder &b) {
-    return vector::LoadOp::create(b, type, memory, at, /*nontemporal=*/false, llvm::MaybeAlign(bytes)).getResult();
-  };
-  if (!valid) {
-    return load(b);
-  }
-  auto branch = scf::IfOp::create(b, TypeRange{type}, valid, /*withElseRegion=*/true);
-  auto yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
-  scf::YieldOp::create(yes, load(yes));
-  auto no = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
-  scf::YieldOp::create(no, arith::ConstantOp::create(no, no.getZeroAttr(type)).getResult());
-  return branch.getResult(0);
-}
 
 /// Rows of 16-bit numbers, as products take them.
 class PlainTile : public DirectTile {
@@ -287,12 +269,10 @@ public:
           Value isWhole =
               arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, op.getType().getSlots()));
           return ifElse(
-              b, isWhole, types, [&](ImplicitLocOpBuilder &b) { return tile.load(b, places, Value()); },
+              b, types, isWhole, [&](ImplicitLocOpBuilder &b) { return tile.load(b, places, Value()); },
               [&](ImplicitLocOpBuilder &b) { return tile.load(b, places, toWord(b, count)); });
         },
-        [&](ImplicitLocOpBuilder &b) {
-          return llvm::map_to_vector(types, [&](Type type) -> Value { return ub::PoisonOp::create(b, type); });
-        });
+        [&](ImplicitLocOpBuilder &b) { return anyValues(b, types); });
   }
 
   /// The loop's body has moved.
@@ -303,19 +283,10 @@ private:
   Value firstSlot(ImplicitLocOpBuilder &b, int64_t own) const {
     return addWords(b, mulWords(b, emitter.warp, first.slotsOfWarp), own);
   }
-  template <typename Yes, typename No>
-  static SmallVector<Value> ifElse(ImplicitLocOpBuilder &b, Value condition, ArrayRef<Type> types, Yes yes, No no) {
-    auto branch = scf::IfOp::create(b, types, condition, /*withElseRegion=*/true);
-    auto inner = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.thenBlock());
-    scf::YieldOp::create(inner, yes(inner));
-    auto other = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), branch.elseBlock());
-    scf::YieldOp::create(other, no(other));
-    return llvm::map_to_vector(branch.getResults(), [](Value value) { return value; });
-  }
-  template <typename Yes, typename No>
-  SmallVector<Value> ifInside(ImplicitLocOpBuilder &b, Value iv, ArrayRef<Type> types, Yes yes, No no) const {
+  SmallVector<Value> ifInside(ImplicitLocOpBuilder &b, Value iv, ArrayRef<Type> types, MakeValues yes,
+                              MakeValues no) const {
     Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
-    return ifElse(b, inside, types, yes, no);
+    return ifElse(b, types, inside, yes, no);
   }
 
   TeamEmitter &emitter;
@@ -428,6 +399,10 @@ LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::uniq
   for (Operation *product : products) {
     heldReaders.erase(product);
     afterProduct.erase(product);
+  }
+  if (queryBytesBefore(loop)) {
+    // States are merged in the staging memory where other warps still read queries.
+    barrier(b);
   }
   // The old loop goes after what it still speaks of.
   yield->setOperands(loop.getInitArgs());

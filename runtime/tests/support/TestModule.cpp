@@ -155,8 +155,9 @@ using Dims = std::vector<Dim>;
 constexpr DType f32 = DType::f32;
 
 // scale(x: tensor<?xf32>, factor: f32) -> tensor<?xf32>
-void addScale(PlanT &plan) {
-  Builder b("scale");
+// guarded, of the same type: as scale, but its second kernel fails where x[0] < 0
+void addScale(PlanT &plan, const char *name, bool isGuarded) {
+  Builder b(name);
   uint32_t x = b.tensor(TensorSource::argument, f32, {b.dynamic()});
   uint32_t factor = b.scalar(f32);
   int32_t n = b.node(ExprOp::dim, x, 0);
@@ -164,21 +165,9 @@ void addScale(PlanT &plan) {
   b.argument("x", x);
   b.argument("factor", factor);
   b.dispatch(scale, {x, factor, y}, b.node(ExprOp::ceildiv, n, b.constant(64)));
-  b.result(y);
-  b.finish(plan);
-}
-
-// guarded(x: tensor<?xf32>, factor: f32) -> tensor<?xf32>: as scale, but its second kernel fails where x[0] < 0
-void addGuarded(PlanT &plan) {
-  Builder b("guarded");
-  uint32_t x = b.tensor(TensorSource::argument, f32, {b.dynamic()});
-  uint32_t factor = b.scalar(f32);
-  int32_t n = b.node(ExprOp::dim, x, 0);
-  uint32_t y = b.tensor(TensorSource::buffer, f32, {b.dynamic(n)});
-  b.argument("x", x);
-  b.argument("factor", factor);
-  b.dispatch(scale, {x, factor, y}, b.node(ExprOp::ceildiv, n, b.constant(64)));
-  b.dispatch(trapNegative, {x}, b.constant(1));
+  if (isGuarded) {
+    b.dispatch(trapNegative, {x}, b.constant(1));
+  }
   b.result(y);
   b.finish(plan);
 }
@@ -480,7 +469,7 @@ fb::ModuleT testModule() {
   module.caches.push_back(cacheSpec("rigid", 8, ""));
 
   auto plan = std::make_unique<PlanT>();
-  addScale(*plan);
+  addScale(*plan, "scale", false);
   addChain(*plan);
   addConstant(*plan);
   addWeight(*plan);
@@ -499,7 +488,7 @@ fb::ModuleT testModule() {
   addKeepOld(*plan);
   addFork(*plan);
   addBroken(*plan);
-  addGuarded(*plan);
+  addScale(*plan, "guarded", true);
   module.plans.push_back(std::move(plan));
 
 #if defined(__aarch64__)
