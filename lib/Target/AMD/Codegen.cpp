@@ -7,13 +7,24 @@
 #include "mlir/Target/LLVM/ROCDL/Utils.h"
 #include "mlir/Target/LLVMIR/Dialect/ROCDL/ROCDLToLLVMIRTranslation.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
 
 using namespace mlir;
 using namespace kvc;
 
 /// Code object v6, as drivers since ROCm 6 load.
 static constexpr uint32_t codeObjectVersion = 600;
+
+namespace {
+/// LLVM 22's last peephole pass takes `s_and_b64 vcc, exec, vcc` away in front of a branch on VCC, though a block
+/// behind the branch still reads the SCC that it gives. Only machine CSE leaves such reads (docs/rationale/amd.md).
+struct SoundPasses : llvm::OptPassGate {
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override { return pass != "machine-cse"; }
+};
+} // namespace
 
 void amd::prepareContext(MLIRContext *context) {
   DialectRegistry registry;
@@ -22,7 +33,9 @@ void amd::prepareContext(MLIRContext *context) {
 }
 
 FailureOr<std::string> amd::generate(ModuleOp module, const Target &target, CodeForm form) {
+  static SoundPasses passes;
   return generateTeamCode(module, target, form, buildAMDPipeline, [](llvm::Module &code) {
+    code.getContext().setOptPassGate(passes);
     code.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", codeObjectVersion);
   });
 }

@@ -214,11 +214,10 @@ int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target
   }
   if (!target->team->loadsMatrices) {
     // Lanes read pages, where tiles of all warps begin at whole instructions. Loops that do not must fit staging
-    // memory. Codes of keys and values of different sizes stay with one tile: twice the slots were wrong with splits.
+    // memory.
     const int64_t bytes = 2 * slots * (shape.cache.getKDim() + shape.cache.getVDim()) * 2;
-    const bool areSquare = shape.cache.getKDim() == shape.cache.getVDim();
-    const bool isDirect = (areCopied(shape.cache) || (areCodes(shape.cache) && areSquare)) &&
-                          shape.group <= rowsPerWarp && shape.cache.getPage() % rowsPerWarp == 0;
+    const bool isDirect = (areCopied(shape.cache) || areCodes(shape.cache)) && shape.group <= rowsPerWarp &&
+                          shape.cache.getPage() % rowsPerWarp == 0;
     return isDirect && bytes <= target->team->stagingBytes ? 2 * slots : slots;
   }
   if (areCodes(shape.cache)) {
