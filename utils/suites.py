@@ -74,7 +74,7 @@ SUITES = [
     Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 9,   20, "dev", ["kvc-asan-tests"], ASAN),
     Suite("tsan",        "ctest",  "^tsan$",                 6,   15, "tsan", ["kvc-tsan-tests"], TSAN),
-    Suite("gpu-resources", "script", "utils/gpu-resources",  2,   5),
+    Suite("gpu-resources", "script", "utils/gpu-resources",  3,   5),
     Suite("gpu-counts",  "script", ".venv/bin/python utils/gpu_counts.py --filter sm_80 --filter gfx942", 4, 10),
     Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5, needs="nvcc"),
     Suite("sim-amdgcn",  "script", ".venv/bin/python sim/tests/amdgcn/check.py", 2, 5),
