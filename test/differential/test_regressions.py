@@ -47,6 +47,9 @@ CASES = [
 
 # On simulated GPUs: target and case.
 GPU_CASES = [
+    # Tiles that had more rows and stages than staging memory has room for; keys and values that take turns there.
+    ("gfx1100", "k=bf16,v=bf16,dim=576x512,page=16,gqa=16,shape=ragged,seed=1"),
+    ("gfx1100", "k=f32,v=f32,dim=256,page=16,gqa=16,shape=ragged,seed=1"),
     # Small vectors that are cast to wide ones.
     ("sm_80", "k=int2,v=int2/symmetric,shape=ragged,seed=1"),
     ("gfx942", "k=int2,v=int2/symmetric,shape=ragged,seed=1"),

@@ -55,11 +55,20 @@ LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<LateOperand>
   auto isFixed = [&](Operation *op) {
     return llvm::all_of(op->getOperands(), [&](Value value) { return loop.isDefinedOutsideOfLoop(value); });
   };
+  int64_t all = offset;
+  for (const auto &[op, why] : operands) {
+    all += describeUnpacked(op, offset).stageBytes;
+  }
+  // Keys are no longer needed when values are decoded: where there is no room for both, they take turns.
+  const bool takeTurns = all > facts.stagingBytes && operands.size() == 2 &&
+                         llvm::none_of(operands, [&](const LateOperand &late) { return isFixed(late.op); });
   const bool isOnly = alone && operands.size() == 1;
   for (const auto &[op, why] : operands) {
     StagedOperand operand = describeUnpacked(op, offset);
-    offset += operand.stageBytes;
-    useStaging(offset);
+    useStaging(offset + operand.stageBytes);
+    if (!takeTurns) {
+      offset += operand.stageBytes;
+    }
     Value result = op->getResult(0);
     if (!result.hasOneUse() || !isa<tile::MmaOp>(*result.getUsers().begin())) {
       return fail(op) << "that is no operand of exactly one product has no lowering to teams yet";
@@ -74,9 +83,9 @@ LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<LateOperand>
     }
     remark::missed(op->getLoc(), remark::RemarkOpts::name("decode").category("attention"))
         << "a tile is loaded and decoded in front of its product, none ahead: " << why;
-    beforeProduct[*result.getUsers().begin()] = [this, op = op, operand, isOnly](Builder &b) {
-      if (isOnly) {
-        // Every warp is past the tile before; with two operands the other's barrier says so.
+    beforeProduct[*result.getUsers().begin()] = [this, op = op, operand, waits = isOnly || takeTurns](Builder &b) {
+      if (waits) {
+        // Every warp is past what lies there; with two operands side by side the other's barrier says so.
         barrier(b);
       }
       unpack(b, op, operand);

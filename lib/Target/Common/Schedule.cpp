@@ -61,12 +61,9 @@ static bool fitsDoubleRows(const AttentionShape &shape, const TeamFacts &facts, 
   return areCopied(shape.cache) && shape.cache.getVDim() + slots + queries + otherRegisters <= facts.laneRegisters;
 }
 
-int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
-  if (!target || !target->team) {
-    return shape.group;
-  }
-  const int64_t most = isWide(shape, *target->team) ? rowsPerWarp : teamWarps * rowsPerWarp;
-  int64_t heads = std::min(most, shape.group);
+/// The most heads of a group that `rows` query rows hold, none of them cut.
+static int64_t headsOf(const AttentionShape &shape, int64_t rows) {
+  int64_t heads = std::min(rows, shape.group);
   while (shape.group % heads) {
     --heads;
   }
@@ -82,12 +79,16 @@ static const GroupMmaAtom *groupAtomFor(const AttentionShape &shape, const TeamF
 
 /// For products of warp groups: two groups compute, others copy. What a lane holds of the accumulator, of the scores
 /// and of the probabilities at once must fit its registers. Nothing where no tile does.
-static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const Target &target,
-                                              const GroupMmaAtom &atom) {
+static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const Target &target) {
+  const GroupMmaAtom *found = groupAtomFor(shape, *target.team);
+  if (!found) {
+    return {};
+  }
+  const GroupMmaAtom &atom = *found;
   constexpr int64_t groups = 2, otherRegisters = 56, barrierBytes = 256, split = 1024;
   const int64_t kDim = shape.cache.getKDim(), vDim = shape.cache.getVDim(), rows = groups * atom.m;
   const TeamFacts &facts = *target.team;
-  const int64_t heads = chooseHeads(shape, &target), tokens = rows / heads;
+  const int64_t heads = headsOf(shape, teamWarps * rowsPerWarp), tokens = rows / heads;
   const bool fillsTile = tokens >= 2 && tokens * heads > rows - rows / (groups * atom.warps);
   if (kDim % atom.k || vDim % atom.k || vDim > atom.maxN || !fillsTile) {
     return {};
@@ -114,7 +115,7 @@ static tile::ScheduleAttr chooseTallSchedule(const AttentionShape &shape, const 
   if (!atom || !areCopied(shape.cache) || keys % (2 * atom->k) || values % round || values > mostChannels) {
     return {};
   }
-  const int64_t heads = chooseHeads(shape, &target), rows = teamWarps * atom->m, tokens = rows / heads;
+  const int64_t heads = headsOf(shape, teamWarps * rowsPerWarp), rows = teamWarps * atom->m, tokens = rows / heads;
   if (tokens < 1 || tokens * heads <= rows - atom->m) {
     return {};
   }
@@ -130,67 +131,93 @@ static tile::ScheduleAttr chooseTallSchedule(const AttentionShape &shape, const 
   return {};
 }
 
-/// For teams: 16 query rows for each warp keep scores, accumulator and queries in registers; 64 slots a tile give every
-/// warp of a decode step one matrix instruction's worth. Two stages of keys and values must fit the staging memory.
+namespace {
+/// Bytes of staging memory that keys and values of a slot and a query row take where they do not go from pages to
+/// registers: three sets of words where f32 is split.
+struct StagedBytes {
+  StagedBytes(const AttentionShape &shape)
+      : keys(shape.cache.getKDim() * setBytes(shape.cache, kvcache::Plane::K)),
+        values(shape.cache.getVDim() * setBytes(shape.cache, kvcache::Plane::V)),
+        keyStages(splits(shape.cache, kvcache::Plane::K) ? 1 : 2),
+        valueStages(splits(shape.cache, kvcache::Plane::V) ? 1 : 2) {}
+
+  /// What is split is decoded in front of its product and has one stage, whatever the schedule says.
+  int64_t of(int64_t slots, int64_t rows, int64_t stages) const {
+    return slots * (keys * std::min(keyStages, stages) + values * std::min(valueStages, stages)) + rows * keys;
+  }
+
+  const int64_t keys, values;
+
+private:
+  static bool splits(kvcache::CacheType cache, kvcache::Plane plane) {
+    return productOf(cache, plane, tile::Part::Pages) == ProductType::Split ||
+           productOfEither(cache, plane) == ProductType::Split;
+  }
+  static int64_t setBytes(kvcache::CacheType cache, kvcache::Plane plane) { return splits(cache, plane) ? 6 : 2; }
+
+  const int64_t keyStages, valueStages;
+};
+
+/// Rows, slots and stages of a tile of single warps.
+struct TeamTile {
+  int64_t warps, rows, slots, stages;
+};
+} // namespace
+
+/// 16 query rows for each warp keep scores, accumulator and queries in registers; 64 slots a tile give every warp of a
+/// decode step one matrix instruction's worth. Two stages of keys and values shall fit the staging memory.
+static TeamTile chooseTeamTile(const AttentionShape &shape, const TeamFacts &facts) {
+  const StagedBytes bytes(shape);
+  const bool wide = isWide(shape, facts);
+  for (int64_t warps = teamWarps; warps >= 1; warps /= 2) {
+    const int64_t slots = warps * rowsPerWarp, rows = wide ? rowsPerWarp : slots;
+    if (bytes.of(slots, rows, /*stages=*/2) <= facts.stagingBytes) {
+      return {wide ? teamWarps : warps, rows, slots, 2};
+    }
+  }
+  // An instruction's slots and rows: warps divide the channels of values.
+  return {teamWarps, rowsPerWarp, rowsPerWarp, 1};
+}
+
+int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
+  if (!target || !target->team) {
+    return shape.group;
+  }
+  const bool isTile = !chooseGroupSchedule(shape, *target) && !chooseTallSchedule(shape, *target);
+  return headsOf(shape, isTile ? chooseTeamTile(shape, *target->team).rows : teamWarps * rowsPerWarp);
+}
+
 static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const Target &target) {
   constexpr int64_t split = 1024;
-  int64_t stages = 2;
-  const TeamFacts &facts = *target.team;
-  if (const GroupMmaAtom *atom = groupAtomFor(shape, facts)) {
-    if (tile::ScheduleAttr schedule = chooseGroupSchedule(shape, target, *atom)) {
-      return schedule;
-    }
+  if (tile::ScheduleAttr schedule = chooseGroupSchedule(shape, target)) {
+    return schedule;
   }
   if (tile::ScheduleAttr schedule = chooseTallSchedule(shape, target)) {
     return schedule;
   }
-  const int64_t heads = chooseHeads(shape, &target);
-  const bool wide = isWide(shape, facts);
-  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
-  // Two stages of rows as they lie in pages, or one of what is decoded: three sets of words where f32 is split.
-  auto setBytes = [&](kvcache::Plane plane, int64_t otherwise) -> int64_t {
-    const bool splits = productOf(shape.cache, plane, tile::Part::Pages) == ProductType::Split ||
-                        productOfEither(shape.cache, plane) == ProductType::Split;
-    return splits ? 6 : otherwise;
-  };
-  const int64_t keyBytes = keys * setBytes(kvcache::Plane::K, 2 * stages),
-                valueBytes = values * setBytes(kvcache::Plane::V, 2 * stages);
-  auto bytesOf = [&](int64_t slots, int64_t rows) {
-    return slots * (keyBytes + valueBytes) + rows * keys * setBytes(kvcache::Plane::K, 2);
-  };
-  int64_t warps = teamWarps, slots = warps * rowsPerWarp;
-  if (wide) {
-    while (slots > rowsPerWarp && bytesOf(slots, rowsPerWarp) > facts.stagingBytes) {
-      slots /= 2;
-    }
-  } else {
-    while (warps > 1 && bytesOf(slots, warps * rowsPerWarp) > facts.stagingBytes) {
-      warps /= 2;
-      slots = warps * rowsPerWarp;
-    }
-  }
-  int64_t rows = wide ? rowsPerWarp : warps * rowsPerWarp;
-  if (!wide && fitsDoubleRows(shape, facts, slots, /*withQueries=*/true)) {
+  const TeamFacts &facts = *target.team;
+  auto [warps, rows, slots, stages] = chooseTeamTile(shape, facts);
+  const int64_t heads = headsOf(shape, rows);
+  const bool dividesRows = rows == warps * rowsPerWarp;
+  if (dividesRows && fitsDoubleRows(shape, facts, slots, /*withQueries=*/true)) {
     rows *= 2;
-  } else if (!wide && fitsDoubleRows(shape, facts, slots, /*withQueries=*/false)) {
+  } else if (dividesRows && fitsDoubleRows(shape, facts, slots, /*withQueries=*/false)) {
     // With one stage keys are copied while values are used, and values while keys are: queries in staging memory take
     // no more than the other stage, so that as many teams run side by side.
     rows *= 2;
     stages = 1;
   }
-  return tile::ScheduleAttr::get(shape.cache.getContext(), std::max<int64_t>(1, rows / heads), slots, split, warps,
-                                 stages, /*producers=*/0);
+  return tile::ScheduleAttr::get(shape.cache.getContext(), rows / heads, slots, split, warps, stages, /*producers=*/0);
 }
 
 std::string kvc::whyNoWarpGroups(const AttentionShape &shape, const Target &target) {
   if (!target.team || target.team->groupAtom.empty()) {
     return {};
   }
-  const GroupMmaAtom *atom = groupAtomFor(shape, *target.team);
-  if (!atom) {
+  if (!groupAtomFor(shape, *target.team)) {
     return "keys and values are not rows of one 16-bit format in pages alone, used as they are stored";
   }
-  return chooseGroupSchedule(shape, target, *atom)
+  return chooseGroupSchedule(shape, target)
              ? ""
              : "heads and dimensions do not fill tiles of two groups whose operands fit registers and staging memory";
 }
