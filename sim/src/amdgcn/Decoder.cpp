@@ -323,6 +323,34 @@ void Decoder::sdwa() {
   }
 }
 
+/// The byte that op_sel says of gfx950's conversions of codes with a scale: of fp4 pairs and of single codes, the words
+/// of fp8 pairs are upper halves. True where op_sel is not about the destination.
+bool Decoder::scaledCodes() {
+  const std::string_view rest = text.name;
+  const auto sel = list("op_sel");
+  auto byteOf = [&](size_t first) {
+    auto bit = [&](size_t i) { return i < sel.size() && sel[i] != 0; };
+    return uint8_t(Byte0 + bit(first) + 2 * bit(first + 1));
+  };
+  const bool pair = rest.find("_pk_") != std::string_view::npos;
+  if (rest.ends_with("_fp4") || (!pair && rest.ends_with("8"))) {
+    inst.s[0].sdwa = byteOf(0);
+    inst.s[0].modified = true;
+    return pair;
+  }
+  if (rest.find("_fp4_") != std::string_view::npos) {
+    inst.sdwaSelect = byteOf(2);
+    inst.sdwaUnused = SdwaUnused::Preserve;
+    inst.merge = Merge::Sdwa;
+    reads(inst.d);
+    return true;
+  }
+  if (rest.ends_with("8") && !sel.empty() && sel[0] != 0) {
+    inst.s[0].hi = inst.s[0].modified = true;
+  }
+  return false;
+}
+
 void Decoder::results(const LaneRow &row, bool highDestination) {
   inst.clamp = has("clamp");
   if (has("mul")) {
@@ -416,10 +444,13 @@ bool Decoder::decodeVector() {
   if (next != operandCount()) {
     unsupported("operand " + operand(next).text);
   }
-  if (!mixedSigns) {
+  bool selectsCodes = false;
+  if (name.starts_with("v_cvt_scalef32_")) {
+    selectsCodes = scaledCodes();
+  } else if (!mixedSigns) {
     packedModifiers(*row);
   }
-  if (const auto sel = list("op_sel"); sel.size() > inst.sources && sel.back() != 0) {
+  if (const auto sel = list("op_sel"); sel.size() > inst.sources && sel.back() != 0 && !selectsCodes) {
     highDestination = true;
   }
   inst.immediate = number("bitop3");
@@ -601,7 +632,8 @@ static uint16_t hazardsOf(const Inst &inst, const TextInst &text) {
   if (text.name == "v_readfirstlane_b32") {
     flags |= MovesLane;
   }
-  if (inst.merge == Merge::High || inst.merge == Merge::Sdwa) {
+  if (inst.merge == Merge::High ||
+      (inst.merge == Merge::Sdwa && (text.encoding == "sdwa" || inst.sdwaSelect >= Byte2))) {
     flags |= WritesPart;
   }
   return flags;

@@ -53,6 +53,7 @@ private:
   void packedModifiers(const LaneRow &row);
   void permutation();
   void sdwa();
+  bool scaledCodes();
   void results(const LaneRow &row, bool highDestination);
 
   std::map<std::pair<uint64_t, unsigned>, uint32_t> &constants;

@@ -1,4 +1,4 @@
-//===- Floats8.h - 8-bit floats of AMD chips --------------------*- C++ -*-===//
+//===- Floats8.h - 8-bit and 4-bit floats of AMD chips ----------*- C++ -*-===//
 //
 // "fp8" and "bf8": with IEEE's bias and infinities where the format has them (OCP: e4m3, e5m2), or FNUZ (gfx942): one
 // more bias, no infinities, no negative zero, whose code is the only NaN.
@@ -58,6 +58,15 @@ inline uint8_t encodeFloat8(Float8 format, double value, bool saturate) {
   const unsigned code =
       units < (1u << mantissa) ? units : (unsigned(exponent + bias) << mantissa) + units - (1u << mantissa);
   return code == 0 ? 0 : uint8_t(sign | code);
+}
+
+/// "fp4" (e2m1): no infinity and no NaN, which becomes the largest value.
+inline constexpr FloatFormat formatE2M1{2, 1, false, 8};
+
+/// What a scale says: only its exponent counts.
+inline double scaleOf(float scale) {
+  const int exponent = int(std::bit_cast<uint32_t>(scale) >> 23 & 0xff);
+  return exponent == 0xff ? std::nan("") : std::ldexp(1.0, exponent - 127);
 }
 
 } // namespace kvc::sim::amdgcn

@@ -39,7 +39,8 @@ static unsigned distance(const Chip &chip, unsigned passes, bool isXdl, bool acc
     // CDNA2: 4x4, 16x16 and 32x32 products take 2, 8 and 16 passes.
     return accumulates ? (passes <= 2 ? 2 : passes <= 8 ? 8 : 16) : passes <= 2 ? 5 : passes <= 8 ? 11 : 19;
   }
-  return accumulates ? passes + (isXdl ? 1 : 0) : passes + (isXdl ? 3 : 2);
+  const unsigned late = isXdl && passes > 2 && chip.family == Family::Cdna4 ? 1 : 0;
+  return passes + late + (accumulates ? (isXdl ? 1 : 0) : (isXdl ? 3 : 2));
 }
 
 void Hazards::check(const Program &program, const Inst &inst, const Result &result) const {

@@ -11,7 +11,7 @@ using namespace kvc::sim::amdgcn;
 namespace {
 
 // Bits of COMPUTE_PGM_RSRC1 and 2 and of KERNEL_CODE_PROPERTIES, as LLVM's AMDGPU guide lists them.
-constexpr unsigned roundModeShift = 12, denormModeShift = 16;
+constexpr unsigned roundModeShift = 12, denormModeShift = 16, halfOverflowShift = 26;
 constexpr unsigned workgroupIdShift = 7, workgroupInfoShift = 10;
 enum Property : uint16_t {
   PrivateSegmentBuffer = 1,
@@ -468,6 +468,11 @@ void kvc::sim::amdgcn::checkLaunch(const Program &program, const LaunchConfig &c
     fail(FaultKind::Unsupported,
          "expects a kernel that rounds to nearest and keeps denormals, but got {} with mode {:#x}", program.name,
          kernel.rsrc1 >> roundModeShift & 255);
+  }
+  if (kernel.rsrc1 >> halfOverflowShift & 1) {
+    fail(FaultKind::Unsupported,
+         "expects a kernel whose conversions give infinity for what is too large (no FP16_OVFL), but got {}",
+         program.name);
   }
   if (kernel.waveSize != 64 && (kernel.waveSize != 32 || program.chip->cdna())) {
     fail(FaultKind::Unsupported, "expects waves that {} has, but got {} lanes", program.chip->target, kernel.waveSize);

@@ -135,7 +135,10 @@ void writeToLds(Wave &wave, const Inst &inst, unsigned lane, const uint8_t *from
     value[0] = inst.bytes == 1 ? uint32_t(int32_t(int8_t(value[0]))) : uint32_t(int32_t(int16_t(value[0])));
   }
   const uint32_t bytes = std::max<uint32_t>(inst.bytes, 4);
-  const uint32_t address = (wave.s[sreg::M0] & 0xffff) + uint32_t(inst.offset) + lane * bytes;
+  // 16 bits of M0 are enough for the LDS of chips before gfx950.
+  const bool wide = programOf(wave).chip->ldsBytes > 0x10000;
+  const uint32_t base = wide ? wave.s[sreg::M0] : wave.s[sreg::M0] & 0xffff;
+  const uint32_t address = base + uint32_t(inst.offset) + lane * bytes;
   // An agent of its own, which the wave knows up to what it has waited for.
   Clocks &clocks = wave.clocks;
   const uint32_t known = std::exchange(clocks.seen[wave.loadAgent()], wave.ldsLoadClock);

@@ -2,7 +2,7 @@
 # Kernels that clang compiles for AMD chips, run through the simulated HIP runtime and compared with NumPy.
 """check.py [--library LIBRARY] [--chip CHIP]... [case...]
 
-clang makes code objects of kernels.hip and algorithms.hip for each chip; the runtime loads and launches them as any program
+clang makes code objects of kernels.hip and the other sources for each chip; the runtime loads and launches them as any program
 would. Every kernel runs three times: in turn, with waves in random order, and from the last work-group to the first, and
 gives the same bits. Without names of cases the single instructions of vectors.py are run, too. The last line is `N passed,
 N failed, N skipped`.
@@ -14,6 +14,8 @@ import tempfile
 import numpy as np
 
 import algorithms  # noqa: F401 (adds its cases)
+import corners  # noqa: F401 (adds its cases)
+import gfx950  # noqa: F401 (adds its cases)
 import kernels  # noqa: F401 (adds its cases)
 import vectors
 from hip import CASES, CHIPS, HERE, ROOT, SCHEDULES, Run, Runtime, compile_hip
@@ -34,7 +36,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for chip in options.chip or CHIPS:
             runtime.use(chip)
-            code = {source: compile_hip(HERE / f"{source}.hip", chip, folder) for source in {c.source for c in CASES.values()}}
+            code = {source: compile_hip(HERE / f"{source}.hip", chip, folder) for source in {c.source for c in CASES.values() if chip in c.chips}}
             modules = {}
             for name, known in CASES.items():
                 if chip not in known.chips or (options.cases and name not in options.cases):

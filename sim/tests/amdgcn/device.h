@@ -22,6 +22,7 @@ typedef float float16 __attribute__((ext_vector_type(16)));
 typedef int int2 __attribute__((ext_vector_type(2)));
 typedef int int4 __attribute__((ext_vector_type(4)));
 typedef int int8 __attribute__((ext_vector_type(8)));
+typedef int int16v __attribute__((ext_vector_type(16)));
 typedef unsigned uint;
 typedef unsigned long ulong;
 

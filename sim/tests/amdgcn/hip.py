@@ -10,8 +10,8 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-# Where what assembles and breaks code is.
-sys.path.insert(0, str(ROOT / "test/differential"))
+# Where what assembles and breaks code is, and what is for both simulators.
+sys.path[:0] = [str(ROOT / "test/differential"), str(HERE.parent)]
 CHIPS = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32}
 CLANG = "/usr/lib/llvm-22/bin/clang"
 HIP_OPTIONS = ["-x", "hip", "-nogpulib", "-nogpuinc", "--cuda-device-only", "-O2", "-std=c++20"]
@@ -112,14 +112,14 @@ class Run:
         self.runtime, self.module, self.chip, self.wave = runtime, module, chip, CHIPS[chip]
         self.random = np.random.default_rng(11)
 
-    def __call__(self, kernel, grid, block, inputs, outputs, *numbers):
-        """Gives the outputs, arrays like `outputs`; numbers are 32-bit integers behind the pointers."""
+    def __call__(self, kernel, grid, block, inputs, outputs, *numbers, lds=0):
+        """Gives the outputs, arrays like `outputs`; numbers are 32-bit integers behind the pointers; bytes of dynamic LDS."""
         function = self.runtime.function(self.module, kernel)
         first = None
         for name, options in SCHEDULES.items():
             self.runtime.options(options)
             pointers = [self.runtime.upload(np.ascontiguousarray(a)) for a in (*inputs, *outputs)]
-            self.runtime.launch(function, grid, block, [*pointers, *(ctypes.c_int(n) for n in numbers)])
+            self.runtime.launch(function, grid, block, [*pointers, *(ctypes.c_int(n) for n in numbers)], lds)
             results = [self.runtime.download(p, np.empty_like(a)) for p, a in zip(pointers[len(inputs):], outputs)]
             for pointer in pointers:
                 self.runtime.call("hipFree", pointer)

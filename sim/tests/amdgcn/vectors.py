@@ -10,6 +10,7 @@ import numpy as np
 
 from hip import CHIPS
 from amd_kinds import assemble  # hip.py adds its folder to the path
+from floats import bf16, decoded, f16, fp8, rounded
 
 CDNA = ("gfx90a", "gfx942", "gfx950")
 RDNA = ("gfx1100", "gfx1201")
@@ -39,6 +40,8 @@ class Row:
     tolerance: float = 0.0
     # What the upper half of a 16-bit result is: nothing, or what was there.
     upper: int = 0
+    # Results that are pairs of numbers, where any NaN is as good: 2 for f32, the code of infinity for 16 bits.
+    nans: int = 0
 
 
 FORMATS = {"f32": (np.float32, F32), "f16": (np.float16, F16), "u32": (np.uint32, B32), "i32": (np.int32, B32),
@@ -87,7 +90,93 @@ def bfe_signed(a, b, c):
     return np.array(out).astype(np.int32)
 
 
-ROWS = [
+GFX950 = ("gfx950",)
+
+
+def scale_of(scale):
+    """Of a scale only the exponent counts."""
+    exponent = (scale.view(np.uint32) >> 23 & 255).astype(np.int64)
+    return np.where(exponent == 255, np.nan, np.ldexp(1.0, exponent - 127))
+
+
+def e4m3(codes):
+    return np.where(codes & 127 == 127, np.nan, decoded(codes, 4, 3))
+
+
+def e5m2(codes):
+    value = np.where(codes & 127 > 124, np.nan, decoded(codes, 5, 2))
+    return np.where(codes & 127 == 124, np.copysign(np.inf, value), value)
+
+
+def e2m1(codes):
+    return decoded(codes & 15, 2, 1)
+
+
+def to_e2m1(x):
+    """What is too large is the largest number, as is NaN, for which there is no code."""
+    return np.where(np.isnan(x), 7, rounded(np.clip(x, -6, 6), 2, 1))
+
+
+def pair32(low, high):
+    return f32(low).view(np.uint32).astype(np.uint64) | f32(high).view(np.uint32).astype(np.uint64) << np.uint64(32)
+
+
+def pair16(low, high):
+    return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)
+
+
+def halves_of(words):
+    return [wide((words >> 16 * i).astype(np.uint16).view(np.float16)) for i in range(2)]
+
+
+def kept(words, shift, bits):
+    """The words in the place of 0x5a5a5a5a's bits."""
+    mask = ((1 << bits) - 1) << shift
+    return np.uint32(0x5a5a5a5a & ~mask) | (words.astype(np.uint32) << np.uint32(shift)) & np.uint32(mask)
+
+
+SCALED = [
+    # Codes times a power of two.
+    Row("v_cvt_scalef32_pk_f32_fp8 d2, a, b", "u64 u32 f32",
+        lambda a, s: pair32(e4m3(a & 255) * scale_of(s), e4m3(a >> 8 & 255) * scale_of(s)), GFX950, nans=2),
+    Row("v_cvt_scalef32_pk_f32_bf8 d2, a, b op_sel:[1,0,0]", "u64 u32 f32",
+        lambda a, s: pair32(e5m2(a >> 16 & 255) * scale_of(s), e5m2(a >> 24) * scale_of(s)), GFX950, nans=2),
+    Row("v_cvt_scalef32_pk_f32_fp4 d2, a, b op_sel:[1,1,0]", "u64 u32 f32",
+        lambda a, s: pair32(e2m1(a >> 24) * scale_of(s), e2m1(a >> 28) * scale_of(s)), GFX950, nans=2),
+    Row("v_cvt_scalef32_pk_f16_fp4 d, a, b op_sel:[0,1,0]", "u32 u32 f32",
+        lambda a, s: pair16(f16(e2m1(a >> 16) * scale_of(s)), f16(e2m1(a >> 20) * scale_of(s))), GFX950, nans=0x7c00),
+    Row("v_cvt_scalef32_pk_f16_fp8 d, a, 4.0", "u32 u32",
+        lambda a: pair16(f16(e4m3(a & 255) * 4), f16(e4m3(a >> 8 & 255) * 4)), GFX950, nans=0x7c00),
+    Row("v_cvt_scalef32_pk_bf16_bf8 d, a, b op_sel:[1,0,0]", "u32 u32 f32",
+        lambda a, s: pair16(bf16(e5m2(a >> 16 & 255) * scale_of(s)), bf16(e5m2(a >> 24) * scale_of(s))), GFX950, nans=0x7f80),
+    Row("v_cvt_scalef32_f32_fp8 d, a, b op_sel:[1,1,0]", "f32 u32 f32", lambda a, s: f32(e4m3(a >> 24) * scale_of(s)), GFX950),
+    Row("v_cvt_scalef32_f16_bf8 d, a, b op_sel:[0,1,0]", "f16 u32 f32",
+        lambda a, s: f16(e5m2(a >> 16 & 255) * scale_of(s)).view(np.float16), GFX950, upper=0x5a5a),
+    # Numbers over a power of two; codes beside them stay.
+    Row("v_cvt_scalef32_pk_fp8_f32 d, a, b, c", "u32 f32 f32 f32",
+        lambda a, b, s: kept(fp8(wide(a) / scale_of(s), 4, 127) | fp8(wide(b) / scale_of(s), 4, 127).astype(np.uint32) << 8, 0, 16),
+        GFX950),
+    Row("v_cvt_scalef32_pk_bf8_f32 d, a, b, 0.5 op_sel:[0,0,0,1]", "u32 f32 f32",
+        lambda a, b: kept(fp8(wide(a) * 2, 5, 124) | fp8(wide(b) * 2, 5, 124).astype(np.uint32) << 8, 16, 16), GFX950),
+    Row("v_cvt_scalef32_pk_fp4_f32 d, a, b, 2.0 op_sel:[0,0,0,1]", "u32 f32 f32",
+        lambda a, b: kept(to_e2m1(wide(a) / 2) | to_e2m1(wide(b) / 2) << 4, 16, 8), GFX950),
+    Row("v_cvt_scalef32_pk_fp4_f16 d, a, 4.0 op_sel:[0,0,1,1]", "u32 u32",
+        lambda a: kept(to_e2m1(halves_of(a)[0] / 4) | to_e2m1(halves_of(a)[1] / 4) << 4, 24, 8), GFX950),
+    Row("v_cvt_scalef32_pk_fp8_bf16 d, a, b op_sel:[0,0,1]", "u32 u32 f32",
+        lambda a, s: kept(fp8(wide((a << 16).view(np.float32)) / scale_of(s), 4, 127) |
+                          fp8(wide((a & np.uint32(0xffff0000)).view(np.float32)) / scale_of(s), 4, 127).astype(np.uint32) << 8, 16, 16),
+        GFX950),
+    # What is too large has no code: infinity or NaN.
+    Row("v_cvt_pk_bf8_f32 d, a, b", "u16 f32 f32", lambda a, b: fp8(wide(a), 5, 124) | fp8(wide(b), 5, 124).astype(np.uint16) << 8,
+        GFX950, upper=0x5a5a),
+    Row("v_ashr_pk_i8_i32 d, a, b, c", "u16 i32 i32 u32",
+        lambda a, b, c: sum((np.clip(x >> (c & 31).astype(np.int32), -128, 127) & 255) << 8 * i for i, x in enumerate((a, b))), GFX950,
+        upper=0x5a5a),
+    Row("v_ashr_pk_u8_i32 d, a, b, 3", "u16 i32 i32", lambda a, b: sum(np.clip(x >> 3, 0, 255) << 8 * i for i, x in enumerate((a, b))),
+        GFX950, upper=0x5a5a),
+    Row("v_prng_b32_e32 d, a", "u32 u32", lambda a: (a << 1) ^ np.where(a >> 31, 197, 0).astype(np.uint32), GFX950),
+]
+ROWS = SCALED + [
     # Floating point, modifiers of sources and results.
     Row("v_add_f32_e32 d, a, b", "f32 f32 f32", lambda a, b: a + b),
     Row("v_sub_f32_e32 d, a, b", "f32 f32 f32", lambda a, b: a - b),
@@ -167,6 +256,8 @@ class Wrong:
     body: str
     message: str
     chips: tuple
+    # Of the kernel.
+    directive: str = ""
 
 
 LOAD = {"cdna": "global_load_dword v2, v0, s[0:1]", "rdna": "global_load_b32 v2, v0, s[0:1]"}
@@ -184,6 +275,15 @@ WRONG = [
           "wait states", ("gfx90a",)),
     Wrong("matrix_too_early", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 5\n"
           "v_add_f32_e32 v8, v8, v8", "expects 7 wait states", ("gfx942",)),
+    # As LLVM has it: gfx950 is a state later than gfx942, but for products of two passes.
+    Wrong("matrix_too_early", "v_mfma_f32_16x16x32_f16 v[8:11], v[16:19], v[20:23], v[8:11]\ns_nop 6\n"
+          "v_add_f32_e32 v8, v8, v8", "expects 8 wait states", ("gfx950",)),
+    Wrong("matrix_of_bytes_too_early", "v_mfma_i32_16x16x64_i8 v[8:11], v[16:19], v[20:23], v[8:11]\ns_nop 6\n"
+          "v_mfma_f32_4x4x4_16b_f16 v[24:27], v[8:9], v[12:13], v[24:27]", "expects 8 wait states", ("gfx950",)),
+    Wrong("matrix_sum_overlaps", "v_mfma_f32_16x16x32_f16 v[8:11], v[16:19], v[20:23], v[8:11]\ns_nop 4\n"
+          "v_mfma_f32_16x16x32_f16 v[12:15], v[16:19], v[20:23], v[10:13]", "expects 6 wait states", ("gfx950",)),
+    Wrong("small_matrix_too_early", "v_mfma_f32_4x4x4_16b_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 3\n"
+          "v_add_f32_e32 v8, v8, v8", "expects 5 wait states", ("gfx942", "gfx950")),
     Wrong("mask_too_early", "v_cmp_gt_i32_e32 vcc, v2, v4\nv_cndmask_b32_e64 v8, 5, 6, vcc", "wait states",
           ("gfx942", "gfx950")),
     Wrong("permutation_too_early", "v_mov_b32_e32 v2, v4\nv_mov_b32_dpp v8, v2 quad_perm:[1,0,3,2] row_mask:0xf "
@@ -206,6 +306,7 @@ WRONG = [
           "a matrix product of its result", ("gfx1100",)),
     Wrong("invalidation_counts", LOAD["rdna"] + "\nglobal_inv scope:SCOPE_SE\ns_wait_loadcnt 0x2\nv_add_nc_u32_e32 v8, v2, v2",
           "before v2 is read", ("gfx1201",)),
+    Wrong("clamping_conversions", "s_nop 0", "no FP16_OVFL", ALL, ".amdhsa_fp16_overflow 1"),
     Wrong("unknown", "s_ttracedata", "s_ttracedata", ALL),
 ]
 # What is right where the rows above are wrong.
@@ -214,6 +315,12 @@ RIGHT = [
           "\ns_waitcnt vmcnt(1)\nv_add_u32_e32 v8, v2, v2\ns_waitcnt vmcnt(0)\nv_add_u32_e32 v8, v3, v2", "", CDNA),
     Wrong("matrix_late_enough", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 6\n"
           "v_add_f32_e32 v8, v8, v8", "", ("gfx942",)),
+    Wrong("matrix_late_enough", "v_mfma_f32_16x16x32_f16 v[8:11], v[16:19], v[20:23], v[8:11]\ns_nop 7\n"
+          "v_add_f32_e32 v8, v8, v8", "", ("gfx950",)),
+    Wrong("matrix_sum_overlaps", "v_mfma_f32_16x16x32_f16 v[8:11], v[16:19], v[20:23], v[8:11]\ns_nop 5\n"
+          "v_mfma_f32_16x16x32_f16 v[12:15], v[16:19], v[20:23], v[10:13]\ns_nop 7", "", ("gfx950",)),
+    Wrong("small_matrix_late_enough", "v_mfma_f32_4x4x4_16b_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 4\n"
+          "v_add_f32_e32 v8, v8, v8", "", ("gfx942", "gfx950")),
     Wrong("matrix_sum_goes_on", "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\n"
           "v_mfma_f32_16x16x16_f16 v[8:11], v[2:3], v[4:5], v[8:11]\ns_nop 7\nv_mov_b32_e32 v8, v9", "", ("gfx942",)),
     Wrong("lanes_in_order", "v_writelane_b32 v8, s0, 1\nv_writelane_b32 v8, s1, 2", "", CDNA),
@@ -260,7 +367,7 @@ def registers(text):
     return "\n  s_nop 1\n  ".join(out)
 
 
-def kernel(name, body, chip):
+def kernel(name, body, chip, directive=""):
     s = SYNTAX["gfx9" if chip in CDNA else chip[:5]]
     wave32 = CHIPS[chip] == 32
     return f"""
@@ -292,6 +399,7 @@ def kernel(name, body, chip):
   .amdhsa_float_denorm_mode_32 3
   .amdhsa_next_free_vgpr 32
   .amdhsa_next_free_sgpr 32
+  {directive}
   {'.amdhsa_accum_offset 32' if chip in CDNA else '.amdhsa_wavefront_size32 1'}
 .end_amdhsa_kernel
 .text
@@ -312,8 +420,8 @@ def kernel(name, body, chip):
 """
 
 
-def module_of(bodies, chip):
-    pieces = [kernel(name, body, chip) for name, body in bodies.items()]
+def module_of(bodies, chip, directives=None):
+    pieces = [kernel(name, body, chip, (directives or {}).get(name, "")) for name, body in bodies.items()]
     return (f'.amdgcn_target "amdgcn-amd-amdhsa--{chip}"\n.amdhsa_code_object_version 6\n.text\n' +
             "".join(code for code, _ in pieces) +
             ".amdgpu_metadata\namdhsa.version: [1, 2]\namdhsa.target: amdgcn-amd-amdhsa--" + chip +
@@ -354,6 +462,11 @@ def check_row(runtime, module, name, row, wave):
             bad &= ~(np.abs(wide(got) - wide(want)) <= row.tolerance * np.abs(wide(want)))
     else:
         bad = got != want
+    if row.nans:
+        parts = [x.reshape(-1, 1).view(np.uint32 if row.nans == 2 else np.uint16) for x in (got, want)]
+        infinity = np.uint32(0xff000000) if row.nans == 2 else np.uint16(2 * row.nans)
+        nan = [x * x.dtype.type(2) > infinity for x in parts]
+        bad = ((parts[0] != parts[1]) & ~(nan[0] & nan[1])).any(1)
     if bad.any():
         i = int(np.argmax(bad))
         raise AssertionError(f"lane {i}: expects {want[i]!r} of {[v[i] for v in values]}, but got {got[i]!r}")
@@ -375,7 +488,8 @@ def run(runtime, chip, folder):
     bodies = {name: registers(row.text) for name, row in rows.items()}
     bodies.update({name: w.body.replace("\n", "\n  ") for name, w in {**wrong, **right}.items()})
     path = Path(folder) / f"vectors-{chip}.hsaco"
-    assemble(module_of(bodies, chip), chip, path)
+    directives = {name: w.directive for name, w in wrong.items()}
+    assemble(module_of(bodies, chip, directives), chip, path)
     inputs = np.zeros((4, 64, 2), np.uint32)
 
     def fresh():
