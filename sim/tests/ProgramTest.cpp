@@ -34,6 +34,25 @@ TEST(ProgramTest, LanesMeetAfterADivergentLoop) {
   }
 }
 
+TEST(ProgramTest, LanesThatGoStraightToTheEndHaveEnded) {
+  // The others meet at barriers and shuffle among themselves, wherever the end stands.
+  const std::string rest =
+      "bar.sync 0;\nbar.warp.sync 0xffffff80;\nvote.sync.ballot.b32 %w0, 1, 0xffffff80;\n" + std::string(storeW0);
+  for (const std::string &body : {"setp.lt.u32 %p, %lane, 7;\n@%p bra OUT;\n" + rest + "OUT:",
+                                  "setp.ge.u32 %p, %lane, 7;\n@%p bra ON;\nret;\nON:\n" + rest,
+                                  "setp.lt.u32 %p, %lane, 7;\n@%p exit;\n" + rest}) {
+    RunOptions two;
+    two.block = {64, 1, 1};
+    const auto result = run(body, 64, two);
+    for (uint32_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(result[i], i % 32 < 7 ? 0u : 0xffffff80u) << body;
+    }
+  }
+  // What comes before the end is not the end.
+  EXPECT_THAT(faultOfBody("setp.lt.u32 %p, %lane, 7;\n@%p bra OUT;\n" + rest + "OUT:\nadd.u32 %w1, %w1, 1;"),
+              HasSubstr("expects all 32 lanes"));
+}
+
 TEST(ProgramTest, BothSidesOfNestedBranchesRun) {
   const auto result = run(std::string("and.b32 %w1, %lane, 1;\nand.b32 %w2, %lane, 2;\nmov.u32 %w0, 0;\n"
                                       "setp.eq.u32 %p, %w1, 0;\nsetp.eq.u32 %q, %w2, 0;\n@%p bra A;\n@%q bra B;\n"

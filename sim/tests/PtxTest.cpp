@@ -97,6 +97,9 @@ const Vector integers[] = {
     {"setp.lt.s32 %d, %a, %b", "pred b32 b32", {0xffffffff, 1}, 1},
     {"setp.lo.u32 %d, %a, %b", "pred b32 b32", {0xffffffff, 1}, 0},
     {"setp.ge.and.u64 %d, %a, %b, !%c", "pred b64 b64 pred", {5, 5, 1}, 0},
+    // nvcc writes .relu behind the type, too.
+    {"max.s16x2.relu %d, %a, %b", "b32 b32 b32", {0x8000fff0, 0x7ffffff1}, 0x7fff0000},
+    {"min.relu.s16x2 %d, %a, %b", "b32 b32 b32", {0x00058000, 0x00040001}, 0x00040000},
     {"set.lt.u32.s32 %d, %a, %b", "b32 b32 b32", {0xffffffff, 1}, 0xffffffff},
     {"cvt.s32.s8 %d, %a", "b32 b32", {0x80}, 0xffffff80},
     {"cvt.u32.u8 %d, %a", "b32 b16", {0x1ff}, 0xff},
@@ -232,6 +235,10 @@ const Vector halves[] = {
     {"fma.rn.relu.f16x2 %d, %a, %b, %c", "b32 b32 b32 b32", {0x3c00bc00, 0x40004000, 0}, 0x40000000},
     {"fma.rn.sat.f16 %d, %a, %b, %c", "b16 b16 b16 b16", {0x4000, 0x4000, 0}, 0x3c00},
     {"fma.rn.bf16 %d, %a, %b, %c", "b16 b16 b16 b16", {0x3f81, 0x3f81, 0x0000}, 0x3f82},
+    // A tie but for a summand that no double holds beside it; a product beyond f32 beside minus infinity.
+    {"fma.rn.bf16 %d, %a, %b, %c", "b16 b16 b16 b16", {0x3fc0, 0x3f81, 0x8d80}, 0x3fc1},
+    {"fma.rn.bf16 %d, %a, %b, %c", "b16 b16 b16 b16", {0x3fc0, 0x3f81, 0x0000}, 0x3fc2},
+    {"fma.rn.bf16 %d, %a, %b, %c", "b16 b16 b16 b16", {0x7f00, 0x4100, 0xff80}, 0xff80},
     {"fma.rn.bf16x2 %d, %a, %b, %c", "b32 b32 b32 b32", {0x3f804000, 0x40004000, 0x3f803f80}, 0x404040a0},
     {"add.bf16 %d, %a, %b", "b16 b16 b16", {0x3f80, 0x3b80}, 0x3f80},
     {"mul.bf16 %d, %a, %b", "b16 b16 b16", {0x7f7f, 0x4000}, 0x7f80},
@@ -277,6 +284,10 @@ const Vector halves[] = {
     {"cvt.rn.f16.f32 %d, %a", "b16 b32", {0x33000001}, 0x0001},
     {"cvt.rz.bf16.f32 %d, %a", "b16 b32", {0x00000001}, 0x0000},
     {"set.lt.f16x2.f16x2 %d, %a, %b", "b32 b32 b32", {0x3c004000, 0x40003c00}, 0x3c000000},
+    // Integers as results are masks of 16 bits.
+    {"set.lt.u32.f16x2 %d, %a, %b", "b32 b32 b32", {0x3c004000, 0x40003c00}, 0xffff0000},
+    {"set.neu.s32.f16x2 %d, %a, %b", "b32 b32 b32", {0x3c007e00, 0x3c007e00}, 0x0000ffff},
+    {"set.ge.u32.bf16x2 %d, %a, %b", "b32 b32 b32", {0x3f803f00, 0x3f803f80}, 0xffff0000},
 };
 INSTANTIATE_TEST_SUITE_P(Halves, VectorTest, testing::ValuesIn(halves));
 

@@ -61,6 +61,22 @@ static void returnFromCall(Warp &warp, uint32_t lanes) {
   warp.alive &= ~lanes;
 }
 
+static void ends(Warp &warp, Flow flow, uint32_t lanes) {
+  flow == Flow::Return ? returnFromCall(warp, lanes) : leave(warp, lanes);
+}
+
+/// Lanes that a branch takes straight to an end have ended before the others go on: those may meet at barriers.
+static bool endsAtOnce(Warp &warp, const Inst *code, InstCounters *counters, int32_t target, uint32_t lanes) {
+  const Inst &inst = code[target];
+  if ((inst.flow != Flow::Return && inst.flow != Flow::Exit) || inst.guard != noPlace) {
+    return false;
+  }
+  ends(warp, inst.flow, lanes);
+  ++counters[target].issued;
+  counters[target].lanes += uint64_t(std::popcount(lanes));
+  return true;
+}
+
 static void branchIndexed(Warp &warp, const Inst &inst, uint32_t active) {
   const auto &table = warp.worker->launch->program->operandLists[inst.aux];
   const uint32_t *index = warp.lanes<uint32_t>(inst.op[0]);
@@ -138,6 +154,10 @@ static void runSlice(Warp &warp, uint32_t slice, uint64_t &executed) {
           top.pc = inst.target;
         } else if (active == 0) {
           top.pc = pc + 1;
+        } else if (endsAtOnce(warp, code, counters, inst.target, active)) {
+          top.pc = pc + 1;
+        } else if (endsAtOnce(warp, code, counters, pc + 1, top.mask & ~active)) {
+          top.pc = inst.target;
         } else {
           part(warp, active, inst.target, pc + 1, inst.meet);
         }
@@ -155,13 +175,9 @@ static void runSlice(Warp &warp, uint32_t slice, uint64_t &executed) {
           warp.stack.push_back({inst.target, -1, active, true});
         }
         break;
-      case Flow::Return:
-        top.pc = pc + 1;
-        returnFromCall(warp, active);
-        break;
       default:
         top.pc = pc + 1;
-        leave(warp, active);
+        ends(warp, inst.flow, active);
         break;
       }
     }

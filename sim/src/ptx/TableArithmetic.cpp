@@ -406,7 +406,9 @@ std::span<const Row> kvc::sim::ptx::integerRows() {
       {"min <int>", Class::Integer, uniform<2>, op(AluOp::Min)},
       {"max <int>", Class::Integer, uniform<2>, op(AluOp::Max)},
       {"min [relu] s16x2|s32", Class::Integer, uniform<2>, op(AluOp::Min), 90, 80},
+      {"min s16x2|s32 relu", Class::Integer, uniform<2>, op(AluOp::Min), 90, 80},
       {"max [relu] s16x2|s32", Class::Integer, uniform<2>, op(AluOp::Max), 90, 80},
+      {"max s16x2|s32 relu", Class::Integer, uniform<2>, op(AluOp::Max), 90, 80},
       {"min u16x2", Class::Integer, uniform<2>, op(AluOp::Min), 90, 80},
       {"max u16x2", Class::Integer, uniform<2>, op(AluOp::Max), 90, 80},
       {"popc <b3264>", Class::Integer, counting, op(AluOp::Popc)},
@@ -448,8 +450,8 @@ std::span<const Row> kvc::sim::ptx::integerRows() {
       {"set <cmp> [<bool>] ftz u32|s32|f32 f32", Class::Compare, compareRow, op(AluOp::Set)},
       {"set <cmp> [<bool>] [ftz] f16|u16|s16|u32|s32 f16", Class::Compare, compareRow, op(AluOp::Set)},
       {"set <cmp> [<bool>] bf16|u16|s16|u32|s32 bf16", Class::Compare, compareRow, op(AluOp::Set), 90, 78},
-      {"set <cmp> [<bool>] [ftz] f16x2 f16x2", Class::Compare, compareRow, op(AluOp::Set)},
-      {"set <cmp> [<bool>] bf16x2 bf16x2", Class::Compare, compareRow, op(AluOp::Set), 90, 78},
+      {"set <cmp> [<bool>] [ftz] f16x2|u32|s32 f16x2", Class::Compare, compareRow, op(AluOp::Set)},
+      {"set <cmp> [<bool>] bf16x2|u32|s32 bf16x2", Class::Compare, compareRow, op(AluOp::Set), 90, 78},
   };
   return rows;
 }

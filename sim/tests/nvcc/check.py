@@ -2,7 +2,7 @@
 # Kernels that nvcc compiles, run through the simulator's driver interface and compared with NumPy.
 """check.py [--driver LIBRARY] [--folder DIR | --ptx DIR] [case...]
 
-nvcc makes PTX of ampere.cu, algorithms.cu and hopper.cu; the driver loads and launches it as any program would, by ctypes. Every kernel
+nvcc makes PTX of the .cu files beside this one; the driver loads and launches it as any program would, by ctypes. Every kernel
 runs three times: in turn, with warps in random order, and with the CTAs from last to first. The last line is `N passed,
 N failed, N skipped`; without nvcc everything is skipped.
 """
@@ -18,6 +18,10 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
+sys.path.insert(0, str(HERE.parent))
+import walk  # noqa: E402 (beside this folder)
+from floats import bf16, decoded, f16, fp8  # noqa: E402
+
 SCHEDULES = {"in turn": {"seed": "0", "order": "forward"}, "random warps": {"seed": "7", "order": "forward"},
              "reverse": {"seed": "0", "order": "reverse"}}
 
@@ -112,7 +116,7 @@ def close(absolute, relative=0.0):
 
 CASES = {}
 # File of kernels: the chip that nvcc compiles it for.
-SOURCES = {"ampere": "sm_80", "algorithms": "sm_80", "hopper": "sm_90a"}
+SOURCES = {"ampere": "sm_80", "algorithms": "sm_80", "hopper": "sm_90a", "corners": "sm_90a"}
 
 
 def case(source, **launch):
@@ -315,6 +319,142 @@ def attention_bf16(rng):
     result = out(48, 32)
     weights = np.where(np.tri(48, dtype=bool), np.exp(q @ k.T / 32 ** 0.5), 0)
     return [*codes, result], [(result, weights @ v / weights.sum(1, keepdims=True), close(2e-2))]
+
+
+@case("corners", grid=(3, 1, 1), block=(96, 1, 1))
+def wide_atomics(rng):
+    n = 240
+    x = rng.integers(-1000, 1000, n).astype("i4")
+    total, pair, quad = out(1, dtype="f8"), out(2, dtype="u2"), out(4)
+    most, product, shorts, wrapped = out(1, dtype="i8"), out(1, dtype="u8", value=1), out(2, dtype="u2"), out(3, dtype="u4")
+    factors = 1
+    for v in x.tolist():
+        factors = factors * (2 * v + 1 & 0xFFFFFFFF) % 2**64
+    odd = int((x & 1).sum())
+    return [x, total, pair, quad, most, product, shorts, wrapped, np.int32(n)], [
+        (total, [x.sum() * 0.5], equal), (pair, bf16(np.array([odd, -n])), equal),
+        (quad, [n, (x & 3).sum(), x.sum(), -2 * n], equal), (most, [((x.astype("i8") << 33) - x).max()], equal),
+        (product, np.array([factors], "u8"), equal), (shorts, [3 * (n - odd), 3 * odd], equal),
+        (wrapped, [(7 - min(96, n - 96 * b)) % 8 for b in range(3)], equal)]
+
+
+@case("corners", grid=(2, 1, 1), block=(64, 1, 1))
+def shuffles64(rng):
+    x = rng.integers(-(1 << 62), 1 << 62, 128)
+    x[32:64] = abs(x[32:64])
+    x[64:96:3] &= ~np.int64(1)
+    shuffled, folded = out(128, 4, dtype="i8"), out(128, dtype="f8")
+    reduced, matched = out(128, 6, dtype="i4"), out(128, 3, dtype="u4")
+    want, fold, sums, masks = (np.zeros_like(np.asarray(a)) for a in (shuffled, folded, reduced, matched))
+    for w in range(4):
+        v = x[32 * w:32 * w + 32]
+        low, tripled = v.astype("i4"), v * 3
+        left = [lane for lane in range(32) if lane % 7 != 5]
+        even = [lane for lane in left if v[lane] % 2 == 0]
+        mask = sum(1 << lane for lane in left)
+        for lane in left:
+            i, segment = 32 * w + lane, [other for other in left if other // 8 == lane // 8]
+            want[i] = [v[segment[0]], tripled[30 if lane % 2 else 1], len(even), v[lane + 7 if lane % 16 + 7 < 16 else lane]]
+            fold[i] = max(v[even].astype("f8")) if lane in even else v[lane]
+            sums[i] = [low[left].sum(dtype="i4"), low[segment].min(), low[left].view("u4").max().view("i4"),
+                       np.bitwise_and.reduce(low[segment] | 0xF0), np.bitwise_or.reduce(low[segment] & 0x0F0F),
+                       np.bitwise_xor.reduce(low[left])]
+            one_sign = len(set(v[left] < 0)) == 1
+            masks[i] = [sum(1 << other for other in left if v[other] >> 60 == v[lane] >> 60), mask * one_sign, one_sign]
+    return [x, shuffled, folded, reduced, matched], [(shuffled, want, equal), (folded, fold, equal), (reduced, sums, equal),
+                                                    (matched, masks, equal)]
+
+
+@case("corners", grid=(3, 1, 1), block=(64, 1, 1))
+def pairs(rng):
+    n = 150
+    x, y, z = (np.float32(4) * rng.standard_normal((n, 2)).astype("f4") for _ in range(3))
+    special = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-7, -6e-5, 65000, 448, 0.25], "f4")
+    x[:72], y[:72] = np.repeat(special, 12).reshape(72, 2), np.tile(special, 12).reshape(72, 2)
+    z[:36] = np.tile(special, 6).reshape(36, 2)
+    o, codes, back = out(n, 16, dtype="u4"), out(n, 2, 2, dtype="u1"), out(n, 2, 2, dtype="u2")
+    with np.errstate(all="ignore"):
+        a, b, c = (f16(v).view("f2").astype("f8") for v in (x, y, z))
+        p, q, r = ((bf16(v).astype("u4") << 16).view("f4").astype("f8") for v in (x, y, z))
+        relu = lambda v: np.where(np.isnan(v), v, np.where(v > 0, v, 0.0))
+        saturated = lambda v: np.where(v > 0, np.minimum(v, 1), 0.0)
+        or_nan = lambda f, v, w: np.where(np.isnan(v) | np.isnan(w), np.nan, f(v, w))
+        # -0 is less than +0.
+        least = lambda v, w: np.where((v == 0) & (w == 0), np.where(np.signbit(v), v, w), np.fmin(v, w))
+        most = lambda v, w: -least(-v, -w)
+        mask = lambda v: v.astype("u2") * np.uint16(0xFFFF)
+        upper = f16(y)
+        wide_y = y.astype("f8")
+        upper = np.where(upper.view("f2").astype("f8") < wide_y, np.nextafter(upper.view("f2"), np.float16(np.inf)).view("u2"), upper)
+        cut = f16(x)
+        cut = np.where(np.abs(cut.view("f2").astype("f8")) > np.abs(x), np.nextafter(cut.view("f2"), np.float16(0)).view("u2"), cut)
+        columns = [f16(a * b + c), f16(relu(a * b + c)), f16(saturated(a * b + c)), f16(saturated(a + b)),
+                   f16(or_nan(least, a, b)), f16(most(a, -b)), mask(a > b), mask(a != c), f16(np.abs(a * c)), bf16(p * q + r),
+                   bf16(relu(p * q + r)), bf16(or_nan(most, p, q)), bf16(least(p, -r)), bf16(p * q), mask(p <= q),
+                   np.stack([cut[:, 0], upper[:, 1]], 1)]
+        e4m3, e5m2 = fp8(x, 4, 0x7E), fp8(y.astype("f8") * 64, 5, 0x7B)
+        four = np.where(e4m3 & 127 == 127, np.nan, decoded(e4m3, 4, 3))
+    want = np.stack([v[:, 0].astype("u4") | v[:, 1].astype("u4") << 16 for v in columns], 1)
+
+    def same_numbers(got, expected):
+        halves = [np.ascontiguousarray(v).view("u2").reshape(n, 16, 2) & 0xFFFF for v in (got, expected.astype("u4"))]
+        limit = np.where((np.arange(16) >= 9) & (np.arange(16) < 14), 0x7F80, 0x7C00)[None, :, None]
+        is_mask = np.isin(np.arange(16), (6, 7, 14))[None, :, None]
+        nan = [((h & 0x7FFF) > limit) & ~is_mask for h in halves]
+        return bool(np.all((halves[0] == halves[1]) | (nan[0] & nan[1])))
+    return [x, y, z, o, codes, back, np.int32(n)], [
+        (o, want, same_numbers), (codes, np.stack([e4m3, e5m2], 1), equal),
+        (back, np.stack([f16(four), e5m2.astype("u2") << 8], 1), lambda got, want: bool(np.all(
+            (got == want) | (((got & 0x7FFF) > 0x7C00) & ((want & 0x7FFF) > 0x7C00)))))]
+
+
+@case("corners", grid=(2, 3, 1), block=(32, 1, 1))
+def ragged_product(rng):
+    m, n, k = 41, 24, 72
+    a, b = bf16(rng.standard_normal((m, k))), bf16(rng.standard_normal((k, n)))
+    c = out(m, n, dtype="u2", value=0x1234)
+    value = lambda codes: (codes.astype("u4") << 16).view("f4").astype("f8")
+    return [a, b, c, np.int32(m), np.int32(n), np.int32(k)], [
+        (c, value(bf16(value(a) @ value(b))), lambda got, want: bool(np.all(np.abs(value(got) - want) <= np.abs(want) / 128 + 1e-5)))]
+
+
+@case("corners", grid=(3, 1, 1), block=(128, 1, 1))
+def walks(rng):
+    length = 40
+    program, x = rng.integers(0, 256, length).astype("u1"), rng.integers(-60, 400, 384).astype("i4")
+    # A block whose threads all leave before the second barrier.
+    x[256:] = 3 * (5 * x[256:] + 1)
+    results, counts = out(384, dtype="i4"), out(3, dtype="i4")
+
+    want, total = walk.both(program.tolist(), x.tolist(), 128)
+    return [program, np.int32(length), x, results, counts], [(results, want, equal), (counts, total, equal)]
+
+
+@case("corners", grid=(2, 1, 1), block=(96, 1, 1))
+def packed_integers(rng):
+    n = 160
+    x, y = (rng.integers(0, 1 << 32, n, "u4") for _ in range(2))
+    z, o, want = rng.integers(-(1 << 31), 1 << 31, n).astype("i4"), out(n, 10, dtype="i4"), []
+    x[:2], y[:2] = (0x80808080, 0x7FFF8000), (0x80808080, 0x80007FFF)
+
+    def parts(v, bits, signed):
+        fields = [v >> bits * i & (1 << bits) - 1 for i in range(32 // bits)]
+        return [f - (1 << bits) if signed and f >> bits - 1 else f for f in fields]
+
+    def packed(values, bits):
+        return sum((v & (1 << bits) - 1) << bits * i for i, v in enumerate(values))
+    for a, b, c in zip(x.tolist(), y.tolist(), z.tolist()):
+        u8, s8, b8, t8 = parts(a, 8, False), parts(a, 8, True), parts(b, 8, False), parts(b, 8, True)
+        u16, s16, v16, t16 = parts(a, 16, False), parts(a, 16, True), parts(b, 16, False), parts(b, 16, True)
+        c16 = parts(c & 0xFFFFFFFF, 16, True)
+        dot = lambda p, q: sum(i * j for i, j in zip(p, q))
+        sums = [parts(packed([i + j], 16), 16, True)[0] for i, j in zip(s16, t16)]
+        add32 = (a + b + (1 << 31)) % (1 << 32) - (1 << 31)
+        want.append([dot(s8, t8) + c, dot(u8, b8) + c, dot(u8, t8) + c, dot(s16, t8[:2]) + c, dot(u16, b8[2:]) + c,
+                     packed([max(i, j) for i, j in zip(s16, t16)], 16), packed([max(i, j, 0) for i, j in zip(sums, c16)], 16),
+                     packed([min(i, j, k & 0xFFFF) for i, j, k in zip(u16, v16, c16)], 16), min(add32, c),
+                     packed([(i + j + (i + j >= 0)) >> 1 for i, j in zip(s8, t8)], 8)])
+    return [x, y, z, o, np.int32(n)], [(o, np.array([[v & 0xFFFFFFFF for v in row] for row in want], "u4").view("i4"), equal)]
 
 
 def run(driver, ptx, name):
