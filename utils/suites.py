@@ -78,13 +78,12 @@ SUITES = [
     Suite("gpu-counts",  "script", ".venv/bin/python utils/gpu_counts.py --filter sm_80 --filter gfx942", 4, 10),
     Suite("sim-nvcc",    "script", ".venv/bin/python sim/tests/nvcc/check.py", 2, 5, needs="nvcc"),
     Suite("sim-amdgcn",  "script", ".venv/bin/python sim/tests/amdgcn/check.py", 2, 5),
-    Suite("amdgcn-mutants", "script", ".venv/bin/python sim/tests/amdgcn/mutants.py", 3, 10, on_demand=True),
+    Suite("amdgcn-mutants", "script", ".venv/bin/python sim/tests/amdgcn/mutants.py", 2, 10),
     Suite("ptx-mutants", "script", ".venv/bin/python test/differential/ptx_mutants.py", 2, 15),
     Suite("amd-mutants", "script", ".venv/bin/python test/differential/amd_mutants.py", 2, 15),
     Suite("differential-sim", "script", "test/differential/run-sim", 8, 30),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
-    # On demand until all mutants were run once.
-    Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15, on_demand=True),
+    Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15, needs="nvcc"),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
 ]
 

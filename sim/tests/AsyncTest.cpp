@@ -295,11 +295,55 @@ TEST(WarpgroupTest, OperandsAreNegated) {
   }
 }
 
+TEST(WarpgroupTest, AGroupTakesEffectWhenItIsWaitedFor) {
+  RunOptions group;
+  group.block = {128, 1, 1};
+  const std::string end = "wgmma.wait_group.sync.aligned 0;\n", commit = "wgmma.commit_group.sync.aligned;\n";
+  std::string body = productOf("mov.f32 %f4, %f0;\nmov.f32 %f5, %f0;\nmov.f32 %f6, %f0;\nmov.f32 %f7, %f0;\n"
+                               "wgmma.fence.sync.aligned;\n",
+                               false);
+  const std::string second = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}, %x1, %x1, 1, 1, "
+                             "1, 0, 0;\n" +
+                             commit;
+  // What the second group reads is changed: too early while only the first one has been waited for.
+  const std::string change = "bar.sync 0;\nst.shared.b32 [%w1], 0;\n";
+  const size_t at = body.find(end);
+  auto with = [&](const std::string &waits) {
+    return std::string(body).replace(at, end.size(), second + waits + "mov.b32 %f3, %f7;\n");
+  };
+  EXPECT_EQ(run(with(end + change), std::vector<uint32_t>(1024), group)[77], 0x41880000u);
+  EXPECT_NE(faultOfBody(with("wgmma.wait_group.sync.aligned 1;\n" + change + end), group), "none");
+  // The first one's registers may be used, the second one's may not.
+  const std::string first = "wgmma.wait_group.sync.aligned 1;\nadd.f32 %f8, %f3, %f3;\n";
+  EXPECT_EQ(faultOfBody(with(first + end), group), "none");
+  EXPECT_THAT(faultOfBody(with("wgmma.wait_group.sync.aligned 1;\nadd.f32 %f8, %f7, %f7;\n" + end), group),
+              HasSubstr("expects wgmma.wait_group"));
+}
+
+TEST(WarpgroupTest, ResultsInFlightAreNoOperandsOfTheNextProduct) {
+  RunOptions group;
+  group.block = {128, 1, 1};
+  const std::string first = "mov.b32 %w20, 0;\nmov.b32 %w21, 0;\nwgmma.fence.sync.aligned;\n"
+                            "wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%w20, %w21}, %x1, %x1, 1, 1, 1, 0, 0;\n"
+                            "wgmma.commit_group.sync.aligned;\n";
+  for (const char *wait : {"", "wgmma.wait_group.sync.aligned 0;\n"}) {
+    std::string body = productOf(first + wait, true);
+    const std::string a = "{%w3, %w3, %w3, %w3}, %x1, 1";
+    body.replace(body.find(a), a.size(), "{%w20, %w21, %w20, %w21}, %x1, 1");
+    if (*wait) {
+      // 1 + 16 * 16: what the first product gave, times ones.
+      EXPECT_EQ(run(body, std::vector<uint32_t>(1024), group)[77], 0x43808000u);
+    } else {
+      EXPECT_THAT(faultOfBody(body, group), HasSubstr("in flight is used as A"));
+    }
+  }
+}
+
 // Collectives of some lanes -------------------------------------------------------------------------------------------
 
 TEST(PartialTest, OtherLanesKeepTheirPredicates) {
-  // Lanes 0 to 15 shuffle (out of range: false), match, elect and vote; the others had true before.
-  for (const char *instruction : {"shfl.sync.up.b32 %w1|%q, %lane, 31, 0, 0xffff",
+  // Lanes 0 to 15 compare, shuffle (out of range: false), match, elect and vote; the others had true before.
+  for (const char *instruction : {"setp.eq.u32 %q, %lane, 99", "shfl.sync.up.b32 %w1|%q, %lane, 31, 0, 0xffff",
                                   "match.all.sync.b32 %w1|%q, %lane, 0xffff", "vote.sync.all.pred %q, !%p, 0xffff"}) {
     const auto result = run(std::string("setp.lt.u32 %p, %lane, 16;\nsetp.ge.u32 %q, %lane, 0;\n@%p ") + instruction +
                                 ";\nselp.u32 %w0, 1, 0, %q;\n" + storeW0,

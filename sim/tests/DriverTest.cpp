@@ -123,6 +123,19 @@ TEST_F(DriverTest, TellsOfABadAddressInTheCallsAfterTheLaunch) {
   EXPECT_EQ(driver().call("cuMemAlloc_v2", &data, size_t(400)), 0);
 }
 
+TEST_F(DriverTest, EndsKernelsThatGoOnForLongerThanTheLimit) {
+  load();
+  unsigned long long data = 0;
+  ASSERT_EQ(driver().call("cuMemAlloc_v2", &data, size_t(4000)), 0);
+  EXPECT_EQ(driver().call("kvcsim_set_option", "limit", "many"), -1);
+  ASSERT_EQ(driver().call("kvcsim_set_option", "limit", "20"), 0);
+  EXPECT_EQ(launch(4, 256, 0, data, 3.0f, 1000), 0);
+  EXPECT_NE(driver().call("cuCtxSynchronize"), 0);
+  EXPECT_THAT(driver().lastError(), HasSubstr("expects at most 20 warp instructions"));
+  ASSERT_EQ(driver().call("kvcsim_set_option", "limit", "0"), 0);
+  EXPECT_EQ(driver().call("cuDevicePrimaryCtxReset_v2", 0), 0);
+}
+
 TEST_F(DriverTest, RefusesMachineCodeAndBadPtx) {
   const char cubin[] = "\x7f"
                        "ELF rest";

@@ -43,6 +43,20 @@ TEST(FloatsTest, RoundsInEveryDirection) {
   EXPECT_EQ(encodeFloat(formatE4M3, 1 + 1.0 / 16, Rounding::RNA), 0x39u);
 }
 
+TEST(FloatsTest, OverflowsTowardZeroToTheLargestNumber) {
+  for (double value : {65536.0, 1e6, 1e300}) {
+    EXPECT_EQ(encodeFloat(formatF16, value, Rounding::RZ), 0x7bffu);
+    EXPECT_EQ(encodeFloat(formatF16, -value, Rounding::RZ), 0xfbffu);
+    EXPECT_EQ(encodeFloat(formatF16, value, Rounding::RM), 0x7bffu);
+    EXPECT_EQ(encodeFloat(formatF16, -value, Rounding::RM), 0xfc00u);
+    EXPECT_EQ(encodeFloat(formatF16, value, Rounding::RP), 0x7c00u);
+    EXPECT_EQ(encodeFloat(formatF16, -value, Rounding::RP), 0xfbffu);
+    EXPECT_EQ(encodeFloat(formatF16, value, Rounding::RN), 0x7c00u);
+  }
+  // Infinity is no overflow.
+  EXPECT_EQ(encodeFloat(formatF16, HUGE_VAL, Rounding::RZ), 0x7c00u);
+}
+
 TEST(FloatsTest, EightBitFormatsOverflowAsTheirManualSays) {
   EXPECT_EQ(decodeFloat(formatE4M3, 0x7e), 448.0);
   EXPECT_EQ(encodeFloat(formatE4M3, 500, Rounding::RN, true), 0x7eu);

@@ -1,6 +1,7 @@
-//===- SharedMemoryTest.cpp - Checks of shared memory ---------------------===//
+//===- SharedMemoryTest.cpp - Checks of shared and global memory ----------===//
 #include "common/SharedMemory.h"
 #include "common/Fault.h"
+#include "common/GlobalMemory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,6 +136,16 @@ TEST_F(SharedMemoryTest, FindsTheUseOfACopyBeforeItsWait) {
   EXPECT_EQ(read(1, 5, 24), 3u);
 }
 
+TEST_F(SharedMemoryTest, FindsACopyThatIsNotOrderedAfterReads) {
+  const Accessor copy{32, 5, &clocks[0], false, false};
+  write(0, 0, 0, 1);
+  barrier();
+  read(2, 1, 0);
+  EXPECT_THAT(faultOf([&] { memory.markPending(1024, 16, copy); }), HasSubstr("it was read by warp 2"));
+  barrier();
+  EXPECT_EQ(faultOf([&] { memory.markPending(1024, 16, copy); }), "none");
+}
+
 TEST_F(SharedMemoryTest, WantsAProxyFenceForAsynchronousReads) {
   write(0, 0, 0, 1);
   barrier();
@@ -143,6 +154,16 @@ TEST_F(SharedMemoryTest, WantsAProxyFenceForAsynchronousReads) {
   EXPECT_EQ(read(0, 0, 0, true), 1u);
   barrier();
   EXPECT_EQ(read(2, 0, 0, true), 1u);
+}
+
+TEST(GlobalMemoryTest, WhatWasFreedIsNoMemory) {
+  GlobalMemory memory;
+  const uint64_t first = memory.allocate(64, "the first"), second = memory.allocate(64, "the second");
+  EXPECT_TRUE(memory.free(first));
+  EXPECT_FALSE(memory.free(first));
+  EXPECT_EQ(memory.find(first), nullptr);
+  EXPECT_THROW(memory.at(first, 4, "test"), Fault);
+  EXPECT_NE(memory.at(second, 64, "test"), nullptr);
 }
 
 } // namespace

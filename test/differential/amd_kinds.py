@@ -98,7 +98,11 @@ def add_offset(line, step, most):
     found = re.search(r" offset:(-?\d+)", line)
     old = int(found[1]) if found else 0
     new = old + step if old + step <= most else old - step
-    return line[:found.start()] + f" offset:{new}" + line[found.end():] if found else f"{line.rstrip()} offset:{new}"
+    if found:
+        return line[:found.start()] + f" offset:{new}" + line[found.end():]
+    # Offsets stand in front of cache policies.
+    end = re.search(r"(\s+(sc[01]|nt|[gsd]lc|th:\w+|scope:\w+))*\s*$", line).start()
+    return line[:end] + f" offset:{new}" + line[end:].rstrip()
 
 
 def shift_lds(line):

@@ -9,6 +9,7 @@
  *   KVCSIM_SEED      warps run in an order drawn from this seed (default: 0, in turn)
  *   KVCSIM_ORDER     "reverse" starts the CTAs from the last to the first
  *   KVCSIM_THREADS   threads of the host (default: one per CPU)
+ *   KVCSIM_LIMIT     warp instructions of one thread of the host in a launch at most (default: 0, no limit)
  *   KVCSIM_REPORT    a file to which the counters of every launch are appended, one JSON object a line
  *   KVCSIM_INSTRUCTIONS  "on": the counters of every instruction are in the report
  *   KVCSIM_LOG       "off": errors of kernels are not printed on the standard error stream

@@ -50,6 +50,10 @@ bool DriverOptions::set(std::string_view name, std::string_view value) {
     launch.threads = unsigned(number);
     return true;
   }
+  if (name == "limit" && parseNumber(value, number)) {
+    launch.instructionLimit = number;
+    return true;
+  }
   if (name == "order" && (value == "reverse" || value == "forward")) {
     launch.reverseOrder = value == "reverse";
     return true;

@@ -39,10 +39,9 @@ struct OptionVariable {
   const char *variable, *option;
 };
 inline constexpr OptionVariable optionVariables[] = {
-    {"KVCSIM_TARGET", "target"},   {"KVCSIM_CHECKS", "checks"},
-    {"KVCSIM_SEED", "seed"},       {"KVCSIM_ORDER", "order"},
-    {"KVCSIM_THREADS", "threads"}, {"KVCSIM_REPORT", "report"},
-    {"KVCSIM_LOG", "log"},         {"KVCSIM_INSTRUCTIONS", "instructions"}};
+    {"KVCSIM_TARGET", "target"}, {"KVCSIM_CHECKS", "checks"},   {"KVCSIM_SEED", "seed"},
+    {"KVCSIM_ORDER", "order"},   {"KVCSIM_THREADS", "threads"}, {"KVCSIM_LIMIT", "limit"},
+    {"KVCSIM_REPORT", "report"}, {"KVCSIM_LOG", "log"},         {"KVCSIM_INSTRUCTIONS", "instructions"}};
 
 /// The parts of a list with commas.
 std::vector<std::string_view> splitList(std::string_view text);

@@ -96,7 +96,7 @@ def collatz(run):
 def math(run):
     n = 500
     a, b = np.abs(run.normals(n)) * 100 + np.float32(1e-3), run.normals(n) * 8
-    a[:4] = [1e-30, 3e38, 1, 2.5]
+    a[:6] = [1e-30, 3e38, 1, 2.5, 0, np.inf]
     out, = run("math", (2,), (256,), [a, b], [np.zeros((8, n), np.float32)], n)
     x, y = a.astype(np.float64), b.astype(np.float64)
     same(out[0], a / b)
@@ -152,11 +152,14 @@ def halves(run):
 @case()
 def bfloats(run):
     a = run.normals(300)
+    # A NaN that rounding would make infinity.
+    a[:1] = np.array([0x7f800001], np.uint32).view(np.float32)
     codes, back = run("bfloats", (2,), (256,), [a], [np.zeros(300, np.uint16), np.zeros(300, np.float32)], 300)
     bits = a.view(np.uint32).astype(np.uint64)
     rounded = ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-    same(codes, rounded)
-    same(back, (rounded.astype(np.uint32) << 16).view(np.float32) * np.float32(3))
+    same(codes[0] & 0x7fff > 0x7f80, True)
+    same(codes[1:], rounded[1:])
+    same(back, (codes.astype(np.uint32) << 16).view(np.float32) * np.float32(3))
 
 
 @case()
