@@ -85,8 +85,8 @@ def Tile_ScheduleAttr : Tile_Attr<"Schedule", "schedule"> {
   let summary = "tile sizes of an attention kernel: one value, chosen by one function per target";
   let description = [{
     `prefill_tokens`: tokens of a query tile, each with all query heads of its group (an entry with one row has a tile of its own);
-    `slots`: slots of a KV tile; `split`: slots of a span of a work item in decode (fixed, so that results do not depend on what
-    else is in the batch). Where a work item is run by a team of warps: `warps`: how many compute, `stages`: KV tiles that staging memory
+    `slots`: slots of a KV tile; `split`: slots that a span of a work item in decode has at least, where the sequence has as many (the plan of a
+    step divides sequences into spans). Where a work item is run by a team of warps: `warps`: how many compute, `stages`: KV tiles that staging memory
     holds, `producers`: further warps that do nothing but copy for the others where a query tile has many rows (0: those that compute copy).
   }];
   let parameters = (ins "int64_t":$prefill_tokens, "int64_t":$slots, "int64_t":$split,

@@ -124,6 +124,16 @@ def Tile_MaxRowsOp : Tile_Op<"max_rows", [Pure]> {
   let assemblyFormat = "$batch attr-dict";
 }
 
+def Tile_ProcessorsOp : Tile_Op<"processors", [Pure]> {
+  let summary = "processors of the device that a plan runs on: among so many work is divided";
+  let description = [{
+    At least 1. Of a GPU what its driver answers: multiprocessors, compute units. Of a CPU a number above any amount of work, so that
+    results do not depend on its threads.
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
 def Tile_MaxLengthOp : Tile_Op<"max_length", [Pure]> {
   let summary = "largest number of slots in use over the tables of the batch's sequences";
   let description = [{ As it stands when the host reaches this step. }];

@@ -24,7 +24,7 @@ def check(device, conflicts="0"):
     dispatches, kernels = report["dispatches"], {k["kernel"]: k for k in report["sim_report"]}
     assert all(d["device"] == device and d["instructions"] > 0 for d in dispatches), dispatches
     assert sum(k["totals"]["instructions"] for k in kernels.values()) == sum(d["instructions"] for d in dispatches)
-    attention = next(k for name, k in kernels.items() if name.startswith("attention"))
+    attention = kernels["attention"]
     # The rows of the group of each KV head over their keys, at least the visible half of them.
     useful = 2 * HEADS * GROUP * 2 * DIM * (ROWS * (ROWS + 1) // 2)
     assert useful <= attention["totals"]["mma_flops"] <= 8 * useful, attention["totals"]

@@ -33,6 +33,13 @@ tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *tar
 /// does once for each tile counts half.
 int64_t chooseDecodeSlots(const AttentionShape &shape, const Target *target, tile::ScheduleAttr schedule);
 
+/// The schedule of the kernel of decode steps, whose tiles have the rows of `heads` heads: all its warps compute.
+tile::ScheduleAttr chooseDecodeSchedule(tile::ScheduleAttr schedule, int64_t heads);
+
+/// Teams of a decode step that a processor is meant to run side by side: the plan of a step divides its slots among as
+/// many as fill the machine.
+inline constexpr int64_t decodeTeamsOfProcessor = 2;
+
 /// Why a schedule leaves products of warp groups, which the target has, to single warps; empty when it does not.
 std::string whyNoWarpGroups(const AttentionShape &shape, const Target &target);
 

@@ -1,11 +1,12 @@
 //===- Attention.cpp - attention becomes tiles with a softmax state ------===//
 //
-// One kernel does both shapes of work. Entries with one row (decode) are split over spans of slots, whose partial
-// results a second kernel merges in order; entries with more rows (prefill) are split over tiles of query tokens. All
-// query heads of a KV head are rows of one tile, so keys and values are read once.
+// Entries with one row (decode) are split over spans of slots, which a plan on the device says (DecodePlan.h) and whose
+// partial results a further kernel merges in order; entries with more rows (prefill), in a kernel of their own, over
+// tiles of query tokens. All query heads of a KV head are rows of one tile, so keys and values are read once.
 //
 //===----------------------------------------------------------------------===//
 #include "AttentionKernel.h"
+#include "DecodePlan.h"
 #include "Lowerings.h"
 
 #include "kvc/Target/PageLayout.h"
@@ -51,7 +52,7 @@ static State enterSpan(AttentionKernel &k, const QueryTile &q, Value cache, tile
   return State(loop.getResults());
 }
 
-/// A loop over the selected slots. Spans of a decode step divide the list, not the slots: number `begin .. end` of it.
+/// A loop over the selected slots. Spans of a decode step divide the list, not the slots: numbers `begin .. end - 1`.
 static State enterTokens(AttentionKernel &k, const QueryTile &q, Value cache, Value selection, Value begin, Value end,
                          ValueRange state) {
   ImplicitLocOpBuilder &b = k.b();
@@ -126,7 +127,7 @@ static State enterSegment(AttentionKernel &k, const QueryTile &q, unsigned segme
       high = minimum(b, high, next);
       seen = minimum(b, seen, next);
     }
-    if (k.op.getWindowAttr() && !getIntOr(k.op.getSinksAttr(), 0)) {
+    if (k.op.getWindowAttr() && !getIntOr(k.op.getSinksAttr(), 0) && !(begin && k.beginsAtWindow)) {
       Value first = arith::SubIOp::create(b, q.first, createIndex(b, getInt(k.op.getWindowAttr()) - 1));
       Value slots = createIndex(b, k.slots);
       Value block = createMul(b, arith::DivUIOp::create(b, maximum(b, first, createIndex(b, 0)), slots), slots);
@@ -188,50 +189,68 @@ static void storeTile(AttentionKernel &k, ValueRange state, Value out, Value lse
 
 /// Outputs of the kernel: out, lse (null when nobody wants it), partial out and lse of decode spans.
 struct Outputs {
-  Value out, lse, partialOut, partialLse;
+  Value out, lse, partialOut{}, partialLse{};
 };
 
-/// An entry with one row: span `unit` of every segment.
-static void emitDecode(AttentionKernel &k, const Outputs &outputs, Value row, Value unit, Value entries) {
+/// Sets the heads of number `rest` of all items, of which parts of `kvHeads` KV heads lie side by side; gives the
+/// number among those with the same heads.
+static Value setHeads(AttentionKernel &k, Value rest, int64_t kvHeads, int64_t parts) {
   ImplicitLocOpBuilder &b = k.b();
-  if (!k.op->hasAttr("tile.schedule")) {
-    k.slots = chooseDecodeSlots({k.group, cast<CacheType>(k.caches[0].getType())}, getTargetOf(k.op), k.schedule);
-  }
-  int64_t split = k.schedule.getSplit();
-  Value begin = createMul(b, unit, createIndex(b, split)), end = createAdd(b, begin, createIndex(b, split));
-  Value longest = createIndex(b, 0);
-  for (Value cache : k.caches) {
-    longest = maximum(b, longest, tile::CounterOp::create(b, tile::Counter::Length, cache, k.sequence, k.head));
-  }
-  // A row over empty caches has a result too: that of its first span.
-  Value used = maximum(b, longest, createIndex(b, 1));
-  Value hasWork = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, used);
-  auto work = scf::IfOp::create(b, hasWork, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(work.thenBlock());
-  Value one = createIndex(b, 1);
-  QueryTile q = loadQueryTile(k, row, one, 1);
-  State state = initialState(k, q.rows);
-  for (unsigned i = 0; i < k.caches.size(); ++i) {
-    state = enterSegment(k, q, i, begin, end, state);
-  }
-  Value single = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, longest, createIndex(b, split));
-  auto direct = scf::IfOp::create(b, single, /*withElseRegion=*/true);
-  b.setInsertionPointToStart(direct.thenBlock());
-  storeTile(k, joinSinks(k, q.rows, state), outputs.out, outputs.lse, row, one);
-  // Sinks join a split row where its spans are merged.
-  b.setInsertionPointToStart(direct.elseBlock());
-  storeTile(k, state, outputs.partialOut, outputs.partialLse, createAdd(b, createMul(b, unit, entries), k.entry), one);
+  Value count = createIndex(b, kvHeads * parts), part = arith::RemUIOp::create(b, rest, count);
+  k.head = parts == 1 ? part : arith::DivUIOp::create(b, part, createIndex(b, parts)).getResult();
+  k.queryHead = createMul(b, part, createIndex(b, k.group));
+  return arith::DivUIOp::create(b, rest, count);
 }
 
-/// An entry with several rows: tile `unit` of its tokens.
-static void emitPrefill(AttentionKernel &k, const Outputs &outputs, Value begin, Value rows, Value unit) {
+/// Entries with one row: an item is a span of every segment. Its partial result has its number.
+static void emitDecode(AttentionKernel &k, const DecodeShape &shape, Value spans, const Outputs &outputs) {
   ImplicitLocOpBuilder &b = k.b();
-  k.slots = k.schedule.getSlots();
+  Value number = setHeads(k, k.kernel.item, shape.kvHeads / shape.lists(), shape.parts);
+  Span span = loadSpan(b, shape, spans, number);
+  if (span.head) {
+    k.head = span.head;
+    k.queryHead = createAdd(b, k.queryHead, createMul(b, k.head, createIndex(b, k.group * shape.parts)));
+  }
+  k.entry = span.entry;
+  k.sequence = span.sequence;
+  k.slots = shape.slots;
+  k.beginsAtWindow = shape.beginsAtWindow();
+  Value zero = createIndex(b, 0), one = createIndex(b, 1);
+  k.entryRows = one;
+  auto work = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, span.count, zero),
+                                /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(work.thenBlock());
+  QueryTile q = loadQueryTile(k, span.row, one, 1);
+  State state = initialState(k, q.rows);
+  for (unsigned i = 0; i < k.caches.size(); ++i) {
+    state = enterSegment(k, q, i, span.begin, span.end, state);
+  }
+  Value single = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, span.count, one);
+  auto direct = scf::IfOp::create(b, single, /*withElseRegion=*/true);
+  b.setInsertionPointToStart(direct.thenBlock());
+  storeTile(k, joinSinks(k, q.rows, state), outputs.out, outputs.lse, span.row, one);
+  // Sinks join a split row where its spans are merged.
+  b.setInsertionPointToStart(direct.elseBlock());
+  storeTile(k, state, outputs.partialOut, outputs.partialLse, number, one);
+}
+
+/// Entries with several rows: an item is a tile of tokens.
+static void emitPrefill(AttentionKernel &k, const Outputs &outputs, int64_t parts) {
+  ImplicitLocOpBuilder &b = k.b();
+  Value entries = tile::EntriesOp::create(b, k.batch), rest = arith::DivUIOp::create(b, k.kernel.item, entries);
+  k.entry = arith::RemUIOp::create(b, k.kernel.item, entries);
+  Value unit = setHeads(k, rest, k.kvHeads, parts);
+  k.sequence = tile::SequenceOp::create(b, k.batch, k.entry);
+  auto range = tile::QueryRangeOp::create(b, k.batch, k.entry);
+  Value begin = range.getBegin(), rows = arith::SubIOp::create(b, range.getEnd(), begin);
+  k.entryRows = rows;
   int64_t tokens = k.schedule.getPrefillTokens();
   Value first = createMul(b, unit, createIndex(b, tokens));
-  auto work = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, first, rows),
-                                /*withElseRegion=*/false);
+  // Entries with one row have spans.
+  Value isMine = arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, first, rows),
+                                       arith::CmpIOp::create(b, arith::CmpIPredicate::ne, rows, createIndex(b, 1)));
+  auto work = scf::IfOp::create(b, isMine, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(work.thenBlock());
   Value count = minimum(b, arith::SubIOp::create(b, rows, first), createIndex(b, tokens));
@@ -245,48 +264,42 @@ static void emitPrefill(AttentionKernel &k, const Outputs &outputs, Value begin,
 }
 
 /// The kernel that merges the spans of entries with one row, in the order of the spans.
-static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value> caches, Value batch, Value items,
-                      int64_t kvHeads, int64_t group, int64_t vDim, int64_t split, ValueRange partials, Value &out,
-                      Value &lse) {
-  SmallVector<Value> inputs{partials[0], partials[1], batch}, outs{out};
-  llvm::append_range(inputs, caches);
+static void emitMerge(const DecodeShape &shape, ImplicitLocOpBuilder &host, const DecodePlan &plan, ValueRange partials,
+                      int64_t vDim, Value items, Value &out, Value &lse) {
+  AttentionOp op = shape.op;
+  SmallVector<Value> inputs{partials[0], partials[1], op.getBatch(), plan.lists}, outs{out};
   if (op.getSinkLogits()) {
     inputs.push_back(op.getSinkLogits());
   }
   if (lse) {
     outs.push_back(lse);
   }
+  const int64_t queryHeads = cast<RankedTensorType>(op.getQuery().getType()).getDimSize(1);
   KernelBuilder kernel(host, "attention_merge", inputs, outs);
   ImplicitLocOpBuilder &b = kernel.body;
-  Value entries = tile::EntriesOp::create(b, kernel.input(2));
-  Value entry = arith::RemUIOp::create(b, kernel.item, entries),
-        queryHead = arith::DivUIOp::create(b, kernel.item, entries);
-  auto range = tile::QueryRangeOp::create(b, kernel.input(2), entry);
-  Value sequence = tile::SequenceOp::create(b, kernel.input(2), entry);
-  Value head = arith::DivUIOp::create(b, queryHead, createIndex(b, group));
-  Value longest = createIndex(b, 0);
-  for (unsigned i = 0; i < caches.size(); ++i) {
-    longest =
-        maximum(b, longest, tile::CounterOp::create(b, tile::Counter::Length, kernel.input(3 + i), sequence, head));
+  Value one = createIndex(b, 1), zero = createIndex(b, 0), heads = createIndex(b, queryHeads);
+  Value entry = arith::DivUIOp::create(b, kernel.item, heads),
+        queryHead = arith::RemUIOp::create(b, kernel.item, heads);
+  Value list = entry;
+  if (shape.lists() > 1) {
+    list = createMul(b, entry, createIndex(b, shape.lists()));
+    list = createAdd(b, list, arith::DivUIOp::create(b, queryHead, createIndex(b, queryHeads / shape.lists())));
   }
-  Value one = createIndex(b, 1), zero = createIndex(b, 0);
-  Value rows = arith::SubIOp::create(b, range.getEnd(), range.getBegin());
-  Value isSplit =
-      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rows, one),
-                            arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, longest, createIndex(b, split)));
-  auto work = scf::IfOp::create(b, isSplit, /*withElseRegion=*/false);
+  auto [first, count] = loadSpansOfList(b, kernel.input(3), list);
+  auto work = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, count, one),
+                                /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(work.thenBlock());
-    Value units = arith::CeilDivUIOp::create(b, longest, createIndex(b, split));
-    auto at = [&](Value unit) { return createAdd(b, createMul(b, unit, entries), entry); };
+    Value row = tile::QueryRangeOp::create(b, kernel.input(2), entry).getBegin();
+    auto at = [&, first = first](Value unit) { return createAdd(b, first, unit); };
     auto lseOf = [&](Value unit) {
       return memref::LoadOp::create(b, kernel.input(1), ValueRange{at(unit), queryHead}).getResult();
     };
     Value minusInf = arith::ConstantOp::create(b, b.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
     Value zeroF = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
-    auto reduce = [&](Value init, llvm::function_ref<Value(Value, Value)> step) {
-      auto loop = scf::ForOp::create(b, zero, units, one, ValueRange{init});
+    auto reduce = [&, count = count](Value init, llvm::function_ref<Value(Value, Value)> step) {
+      auto loop = scf::ForOp::create(b, zero, count, one, ValueRange{init});
       OpBuilder::InsertionGuard inner(b);
       b.setInsertionPointToStart(loop.getBody());
       scf::YieldOp::create(b, ValueRange{step(loop.getInductionVar(), loop.getRegionIterArgs()[0])});
@@ -302,22 +315,22 @@ static void emitMerge(AttentionOp op, ImplicitLocOpBuilder &host, ArrayRef<Value
     };
     Value sum = reduce(zeroF, [&](Value u, Value s) { return arith::AddFOp::create(b, s, weight(u)).getResult(); });
     if (op.getSinkLogits()) {
-      Value sink = memref::LoadOp::create(b, kernel.input(3 + caches.size()), ValueRange{queryHead});
+      Value sink = memref::LoadOp::create(b, kernel.input(4), ValueRange{queryHead});
       sum = arith::AddFOp::create(b, sum, math::ExpOp::create(b, arith::SubFOp::create(b, sink, shift)));
     }
     Value safe = arith::SelectOp::create(b, seen, sum, arith::ConstantOp::create(b, b.getF32FloatAttr(1.0f)));
     VectorType channels = tileType(b, {vDim});
-    auto rowOf = [&](Value row) { return SmallVector<Value>{row, queryHead, zero}; };
+    auto placeOf = [&](Value row) { return SmallVector<Value>{row, queryHead, zero}; };
     Value total = reduce(splat(b, channels, 0.0), [&](Value u, Value s) {
-      Value x = vector::LoadOp::create(b, channels, kernel.input(0), rowOf(at(u)));
+      Value x = vector::LoadOp::create(b, channels, kernel.input(0), placeOf(at(u)));
       return arith::AddFOp::create(b, s, arith::MulFOp::create(b, x, everywhere(b, weight(u), {vDim}))).getResult();
     });
     vector::StoreOp::create(b, arith::DivFOp::create(b, total, everywhere(b, safe, {vDim})), kernel.output(0),
-                            rowOf(range.getBegin()));
+                            placeOf(row));
     if (lse) {
       Value value =
           arith::SelectOp::create(b, seen, arith::AddFOp::create(b, max, math::LogOp::create(b, safe)), minusInf);
-      memref::StoreOp::create(b, value, kernel.output(1), ValueRange{range.getBegin(), queryHead});
+      memref::StoreOp::create(b, value, kernel.output(1), ValueRange{row, queryHead});
     }
   }
   ResultRange results = kernel.dispatch(items);
@@ -333,8 +346,9 @@ static void remarkSchedule(AttentionOp op, tile::ScheduleAttr schedule, int64_t 
   StringRef why = op->hasAttr("tile.schedule") ? "given by the operation"
                                                : "a query tile of about 64 rows pays for unpacking a tile of slots";
   remark::passed(op.getLoc(), options("schedule"))
-      << llvm::formatv("query tiles of {0} tokens x {1} heads, tiles of {2} slots, decode spans of {3} slots: {4}",
-                       schedule.getPrefillTokens(), group, schedule.getSlots(), schedule.getSplit(), why)
+      << llvm::formatv(
+             "query tiles of {0} tokens x {1} heads, tiles of {2} slots, decode spans of at least {3} slots: {4}",
+             schedule.getPrefillTokens(), group, schedule.getSlots(), schedule.getSplit(), why)
              .str();
   const Target *target = getTargetOf(op);
   if (!target) {
@@ -360,6 +374,46 @@ static void remarkSchedule(AttentionOp op, tile::ScheduleAttr schedule, int64_t 
   }
 }
 
+/// Inputs of a kernel over all segments: the query, the batch, its own ones, and what every item may look at.
+static SmallVector<Value> kernelInputs(AttentionOp op, ValueRange own) {
+  SmallVector<Value> inputs{op.getQuery(), op.getBatch()};
+  llvm::append_range(inputs, own);
+  llvm::append_range(inputs, op.getCaches());
+  for (unsigned i = 0; i < op.getCaches().size(); ++i) {
+    if (Value selection = op.getSelectionOf(i)) {
+      inputs.push_back(selection);
+    }
+  }
+  for (Value value : {op.getSinkLogits(), op.getTreeMask()}) {
+    if (value) {
+      inputs.push_back(value);
+    }
+  }
+  llvm::append_range(inputs, variableCaptures(op));
+  return inputs;
+}
+
+/// The kernel with those inputs, `own` of them its own ones.
+static AttentionKernel createKernel(AttentionOp op, KernelBuilder &kernel, tile::ScheduleAttr schedule, int64_t heads,
+                                    unsigned own) {
+  kernel.function->setAttr("tile.schedule", schedule);
+  auto type = cast<CacheType>(op.getCaches()[0].getType());
+  AttentionKernel k{op, kernel, schedule, heads, type.getHeads(), type.getKDim(), type.getVDim()};
+  k.query = kernel.input(0);
+  k.batch = kernel.input(1);
+  unsigned next = 2 + own;
+  for (unsigned i = 0; i < op.getCaches().size(); ++i) {
+    k.caches.push_back(kernel.input(next++));
+  }
+  for (unsigned i = 0; i < op.getCaches().size(); ++i) {
+    k.selections.push_back(op.getSelectionOf(i) ? kernel.input(next++) : Value());
+  }
+  k.sinkLogits = op.getSinkLogits() ? kernel.input(next++) : Value();
+  k.treeMask = op.getTreeMask() ? kernel.input(next++) : Value();
+  k.takeCaptures(next);
+  return k;
+}
+
 FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder &host) {
   auto queryType = cast<RankedTensorType>(op.getQuery().getType());
   auto cacheType = cast<CacheType>(op.getCaches()[0].getType());
@@ -370,11 +424,6 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
     }
   }
   int64_t kvHeads = cacheType.getHeads(), group = queryType.getDimSize(1) / kvHeads, vDim = cacheType.getVDim();
-  SmallVector<Value> caches(op.getCaches()), selections;
-  for (unsigned i = 0; i < caches.size(); ++i) {
-    Value selection = op.getSelectionOf(i);
-    selections.push_back(selection);
-  }
   auto schedule = op->getAttrOfType<tile::ScheduleAttr>("tile.schedule");
   if (!schedule) {
     schedule = chooseSchedule({group, cacheType}, getTargetOf(op));
@@ -382,19 +431,16 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   const int64_t heads = chooseHeads({group, cacheType}, getTargetOf(op)), parts = group / heads;
   remarkSchedule(op, schedule, heads);
 
-  // Sizes: units of work per entry and KV head, in decode spans or prefill tiles, whichever are more.
+  int64_t decodeSlots = schedule.getSlots();
+  if (!op->hasAttr("tile.schedule")) {
+    decodeSlots = chooseDecodeSlots({heads, cacheType}, getTargetOf(op), schedule);
+  }
+  const DecodeShape decode{op, kvHeads, parts, decodeSlots,
+                           static_cast<int64_t>(llvm::divideCeil(schedule.getSplit(), decodeSlots))};
+  DecodePlan plan = planDecode(decode, host);
+
   Value batch = op.getBatch();
   Value entries = tile::EntriesOp::create(host, batch), rows = tile::RowsOp::create(host, batch);
-  Value longest = createIndex(host, 1);
-  for (Value cache : caches) {
-    longest = maximum(host, longest, tile::MaxLengthOp::create(host, cache, batch));
-  }
-  Value spans = arith::CeilDivSIOp::create(host, longest, createIndex(host, schedule.getSplit()));
-  Value tiles = arith::CeilDivSIOp::create(host, tile::MaxRowsOp::create(host, batch),
-                                           createIndex(host, schedule.getPrefillTokens()));
-  Value units = maximum(host, spans, tiles);
-  Value items = createMul(host, createMul(host, entries, createIndex(host, kvHeads * parts)), units);
-
   int64_t queryHeads = queryType.getDimSize(1), dynamic = ShapedType::kDynamic;
   auto f32 = host.getF32Type();
   bool wantsStats = static_cast<bool>(op.getStats());
@@ -403,81 +449,43 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   Value out = createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), queryHeads, vDim}, f32), rowSize);
   Value lse = wantsLse ? createEmpty(host, RankedTensorType::get({queryType.getDimSize(0), queryHeads}, f32), rowSize)
                        : Value();
-  Value partials = createMul(host, spans, entries);
-  Value partialOut = createEmpty(host, RankedTensorType::get({dynamic, queryHeads, vDim}, f32), partials);
-  Value partialLse = createEmpty(host, RankedTensorType::get({dynamic, queryHeads}, f32), partials);
+  Value partialOut = createEmpty(host, RankedTensorType::get({dynamic, queryHeads, vDim}, f32), plan.most);
+  Value partialLse = createEmpty(host, RankedTensorType::get({dynamic, queryHeads}, f32), plan.most);
 
-  SmallVector<Value> inputs{op.getQuery(), batch};
-  llvm::append_range(inputs, caches);
-  for (Value selection : selections) {
-    if (selection) {
-      inputs.push_back(selection);
-    }
-  }
-  if (op.getSinkLogits()) {
-    inputs.push_back(op.getSinkLogits());
-  }
-  if (op.getTreeMask()) {
-    inputs.push_back(op.getTreeMask());
-  }
-  llvm::append_range(inputs, variableCaptures(op));
-  SmallVector<Value> outs{out, partialOut, partialLse};
+  SmallVector<Value> outs{out};
   if (lse) {
     outs.push_back(lse);
   }
-
-  KernelBuilder kernel(host, "attention", inputs, outs);
-  ImplicitLocOpBuilder &b = kernel.body;
-  kernel.function->setAttr("tile.schedule", schedule);
-  AttentionKernel k{op, kernel, schedule, heads, kvHeads, cacheType.getKDim(), vDim};
-  k.query = kernel.input(0);
-  k.batch = kernel.input(1);
-  unsigned next = 2;
-  for (unsigned i = 0; i < caches.size(); ++i) {
-    k.caches.push_back(kernel.input(next++));
-  }
-  for (Value selection : selections) {
-    k.selections.push_back(selection ? kernel.input(next++) : Value());
-  }
-  if (op.getSinkLogits()) {
-    k.sinkLogits = kernel.input(next++);
-  }
-  if (op.getTreeMask()) {
-    k.treeMask = kernel.input(next++);
-  }
-  k.takeCaptures(next);
-  Outputs outputs{kernel.output(0), lse ? kernel.output(3) : Value(), kernel.output(1), kernel.output(2)};
-
-  Value kernelEntries = tile::EntriesOp::create(b, k.batch);
-  Value rest = arith::DivUIOp::create(b, kernel.item, kernelEntries);
-  k.entry = arith::RemUIOp::create(b, kernel.item, kernelEntries);
-  Value headPart = arith::RemUIOp::create(b, rest, createIndex(b, kvHeads * parts));
-  k.head = parts == 1 ? headPart : arith::DivUIOp::create(b, headPart, createIndex(b, parts)).getResult();
-  k.queryHead = createMul(b, headPart, createIndex(b, heads));
-  Value unit = arith::DivUIOp::create(b, rest, createIndex(b, kvHeads * parts));
-  k.sequence = tile::SequenceOp::create(b, k.batch, k.entry);
-  auto range = tile::QueryRangeOp::create(b, k.batch, k.entry);
-  Value rowCount = arith::SubIOp::create(b, range.getEnd(), range.getBegin());
-  k.entryRows = rowCount;
-  auto isDecode = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rowCount, createIndex(b, 1)),
-                                    /*withElseRegion=*/true);
+  SmallVector<Value> spanOuts(outs);
+  llvm::append_range(spanOuts, ValueRange{partialOut, partialLse});
   {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(isDecode.thenBlock());
-    emitDecode(k, outputs, range.getBegin(), unit, kernelEntries);
-    b.setInsertionPointToStart(isDecode.elseBlock());
-    emitPrefill(k, outputs, range.getBegin(), rowCount, unit);
+    KernelBuilder kernel(host, "attention_decode", kernelInputs(op, plan.spans), spanOuts);
+    AttentionKernel k = createKernel(op, kernel, chooseDecodeSchedule(schedule, heads), heads, /*own=*/1);
+    emitDecode(k, decode, kernel.input(2),
+               {kernel.output(0), lse ? kernel.output(1) : Value(), kernel.output(outs.size()),
+                kernel.output(outs.size() + 1)});
+    llvm::copy(kernel.dispatch(createMul(host, plan.most, createIndex(host, decode.itemsOfSpan()))), spanOuts.begin());
   }
-  ResultRange results = kernel.dispatch(items);
-  out = results[0];
-  lse = lse ? results[3] : Value();
+  llvm::copy(ArrayRef(spanOuts).take_front(outs.size()), outs.begin());
 
-  // Nothing to merge while every sequence fits one span.
-  Value one = createIndex(host, 1);
-  Value isSplit = minimum(host, arith::SubIOp::create(host, spans, one), one);
+  // Tiles of tokens of entries with several rows, if there are any.
+  Value one = createIndex(host, 1), maxRows = tile::MaxRowsOp::create(host, batch);
+  Value tiles = arith::CeilDivSIOp::create(host, maxRows, createIndex(host, schedule.getPrefillTokens()));
+  tiles = createMul(host, tiles, minimum(host, arith::SubIOp::create(host, maxRows, one), one));
+  Value tileItems = createMul(host, createMul(host, entries, createIndex(host, kvHeads * parts)), tiles);
+  {
+    KernelBuilder kernel(host, "attention", kernelInputs(op, {}), outs);
+    AttentionKernel k = createKernel(op, kernel, schedule, heads, /*own=*/0);
+    emitPrefill(k, {kernel.output(0), lse ? kernel.output(1) : Value()}, parts);
+    llvm::copy(kernel.dispatch(tileItems), outs.begin());
+  }
+  out = outs[0];
+  lse = lse ? outs[1] : Value();
+
+  // Nothing to merge while every list fits one span.
+  Value isSplit = minimum(host, arith::SubIOp::create(host, plan.mostOfList, one), one);
   Value mergeItems = createMul(host, isSplit, createMul(host, entries, createIndex(host, queryHeads)));
-  emitMerge(op, host, caches, batch, mergeItems, kvHeads, group, vDim, schedule.getSplit(), {results[1], results[2]},
-            out, lse);
+  emitMerge(decode, host, plan, ArrayRef(spanOuts).take_back(2), vDim, mergeItems, out, lse);
 
   Value stats;
   if (wantsStats) {

@@ -16,6 +16,8 @@ struct AttentionKernel {
   int64_t group, kvHeads, kDim, vDim;
   /// Of a KV tile of the loops that are being made.
   int64_t slots = schedule.getSlots();
+  /// Whether spans begin where the window of their row does (DecodePlan.h).
+  bool beginsAtWindow = false;
   mlir::Value query{}, batch{}, sinkLogits{}, treeMask{};
   llvm::SmallVector<mlir::Value> caches{}, captures{};
   /// One per cache; null where all of it is attended to.

@@ -1,6 +1,7 @@
 //===- TileToGPU.cpp - Kernels become the code of one lane ----------------===//
 #include "LinearTeam.h"
 #include "TeamEmitter.h"
+#include "Turns.h"
 #include "VectorSpreader.h"
 
 #include "kvc/Conversion/Passes.h"
@@ -58,7 +59,10 @@ struct ConvertTileToGPUPass : kvc::impl::ConvertTileToGPUPassBase<ConvertTileToG
     if (failed(context.finish())) {
       return failure();
     }
-    return schedule || isLinear ? success() : spreadVectors(kernel, *target.team);
+    if (schedule || isLinear) {
+      return success();
+    }
+    return failed(spreadVectors(kernel, *target.team)) ? failure() : spreadTurns(kernel, *target.team);
   }
 };
 } // namespace

@@ -672,6 +672,17 @@ LogicalResult VectorSpreader::emitOp(Operation *op) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) {
     return emitFor(loop);
   }
+  if (isa<scf::ParallelOp>(op)) {
+    // Lanes divide its turns (Turns.cpp), which are about numbers.
+    const bool hasWide = op->walk([](Operation *inner) {
+                             return WalkResult(failure(llvm::any_of(inner->getResultTypes(), isWide)));
+                           }).wasInterrupted();
+    if (hasWide) {
+      return fail(op);
+    }
+    b.clone(*op, mapping);
+    return success();
+  }
   if (auto branch = dyn_cast<scf::IfOp>(op)) {
     return emitIf(branch);
   }

@@ -259,11 +259,14 @@ private:
     }
   }
 
-  /// The runtime evaluates a node when a step uses it: the cache must not have changed since the op that asked.
-  LogicalResult checkMoments(Operation *op, int32_t root) {
+  /// The runtime evaluates a node when a step uses it: until then its cache must live, as it was when the op asked.
+  LogicalResult checkMoments(Operation *op, int32_t root, bool isUse = false) {
     SmallVector<int32_t> moments;
     collectMoments(root, moments);
     for (int32_t moment : moments) {
+      if (isUse) {
+        lastUse[out.exprs[moment].a] = out.steps.size();
+      }
       if (momentOf.lookup(moment) < lastUpdate.lookup(out.exprs[moment].a)) {
         return op->emitOpError() << "uses a tile.max_length of a cache that a step in between has changed: expects the "
                                     "first use of the size before the change";
@@ -318,6 +321,10 @@ private:
         .Case([&](tile::RowsOp op) { return ofBatch(op, op.getBatch(), E::rows); })
         .Case([&](tile::EntriesOp op) { return ofBatch(op, op.getBatch(), E::entries); })
         .Case([&](tile::MaxRowsOp op) { return ofBatch(op, op.getBatch(), E::max_rows); })
+        .Case([&](tile::ProcessorsOp op) -> LogicalResult {
+          exprs[op.getResult()] = node(E::processors, -1, -1);
+          return success();
+        })
         .Case([&](tile::MaxLengthOp op) -> LogicalResult {
           FailureOr<uint32_t> cache = valueOf(op, op.getCache()), batch = valueOf(op, op.getBatch());
           if (failed(cache) || failed(batch)) {
@@ -498,11 +505,11 @@ private:
     for (uint32_t v = value;; v = out.values[v].base) {
       if (bound.insert(v).second) {
         for (const Dim &dim : out.values[v].dims) {
-          if (dim.expr >= 0 && failed(checkMoments(op, dim.expr))) {
+          if (dim.expr >= 0 && failed(checkMoments(op, dim.expr, /*isUse=*/true))) {
             return failure();
           }
         }
-        if (out.values[v].offset >= 0 && failed(checkMoments(op, out.values[v].offset))) {
+        if (out.values[v].offset >= 0 && failed(checkMoments(op, out.values[v].offset, /*isUse=*/true))) {
           return failure();
         }
       }
@@ -511,7 +518,7 @@ private:
       }
     }
     if (out.values[value].kind == fb::ValueType::Scalar && out.values[value].expr >= 0 &&
-        failed(checkMoments(op, out.values[value].expr))) {
+        failed(checkMoments(op, out.values[value].expr, /*isUse=*/true))) {
       return failure();
     }
     lastUse[rootOf(value)] = out.steps.size();
@@ -549,7 +556,7 @@ private:
       step.operands.push_back(*value);
     }
     FailureOr<int32_t> items = exprOf(op, op.getItems());
-    if (failed(items) || failed(checkMoments(op, *items)) || failed(checkSignature(op, operands))) {
+    if (failed(items) || failed(checkMoments(op, *items, /*isUse=*/true)) || failed(checkSignature(op, operands))) {
       return failure();
     }
     step.items = *items;

@@ -258,6 +258,26 @@ int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target
   return areCopied(shape.cache) && hasRoom ? 2 * slots : slots;
 }
 
+tile::ScheduleAttr kvc::chooseDecodeSchedule(tile::ScheduleAttr schedule, int64_t heads) {
+  if (!schedule.getProducers()) {
+    return schedule;
+  }
+  // Every warp that shares the columns of scores needs whole instructions of slots.
+  int64_t warps = schedule.getWarps();
+  auto divides = [&] {
+    int64_t rowWarps = 1;
+    while (rowWarps * 2 <= std::min<int64_t>(warps, llvm::divideCeil(heads, rowsPerWarp))) {
+      rowWarps *= 2;
+    }
+    return schedule.getSlots() % (rowsPerWarp * (warps / rowWarps)) == 0 && schedule.getSlots() % warps == 0;
+  };
+  while (warps > 1 && !divides()) {
+    warps /= 2;
+  }
+  return tile::ScheduleAttr::get(schedule.getContext(), schedule.getPrefillTokens(), schedule.getSlots(),
+                                 schedule.getSplit(), warps, schedule.getStages(), /*producers=*/0);
+}
+
 int64_t kvc::chooseLinearTiles(int64_t columns, const TeamFacts &facts) {
   // Every processor shall get two teams: weights are read as fast as memory gives them.
   constexpr int64_t tile = 16, perProcessor = 2;

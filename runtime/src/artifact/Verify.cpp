@@ -197,6 +197,8 @@ private:
       }
       return readNode(i, expr.b());
     }
+    case fb::ExprOp::processors:
+      return {};
     case fb::ExprOp::entries:
     case fb::ExprOp::rows:
     case fb::ExprOp::max_rows:

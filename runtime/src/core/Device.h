@@ -68,6 +68,9 @@ class Device {
 public:
   virtual ~Device() = default;
 
+  /// More than there is work for, and so few that sizes made of it do not overflow.
+  static constexpr int64_t anyProcessors = int64_t(1) << 24;
+
   virtual const std::string &name() const = 0;
 
   /// How much the device prefers code of this target: larger is better. An
@@ -75,6 +78,10 @@ public:
   virtual Result<int> rankTarget(std::string_view target) const = 0;
   /// The target to use where the user or the environment insists; empty = none.
   virtual const std::string &forcedTarget() const = 0;
+
+  /// Processors that run work items side by side, at least 1: what a plan divides work for. A device whose results
+  /// shall not depend on how many it has says `anyProcessors`.
+  virtual int64_t processors() const { return anyProcessors; }
 
   /// 64-byte aligned; contents undefined; `bytes` may be 0. Memory that is not
   /// touched costs nothing where the machine can do that.

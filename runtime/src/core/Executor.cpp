@@ -373,6 +373,8 @@ private:
       KVC_ASSIGN_OR_RETURN(int64_t index, evaluate(expr.b()));
       return element(size_t(expr.a()), index);
     }
+    case fb::ExprOp::processors:
+      return device.processors();
     case fb::ExprOp::entries:
       return int64_t(values[size_t(expr.a())].batch->entries());
     case fb::ExprOp::rows:

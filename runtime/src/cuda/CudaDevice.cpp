@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <elf.h>
 #include <limits>
@@ -60,10 +61,11 @@ public:
       return cuda->failure(result, fmt::format("cannot open the device '{}'", name));
     }
     int major = 0, minor = 0;
-    for (auto [attribute, value] :
-         {std::pair{cuda::attributeComputeMajor, &major}, {cuda::attributeComputeMinor, &minor}}) {
+    for (auto [attribute, value] : {std::pair{cuda::attributeComputeMajor, &major},
+                                    {cuda::attributeComputeMinor, &minor},
+                                    {cuda::attributeMultiprocessors, &multiprocessors}}) {
       if (int result = cuda->cuDeviceGetAttribute(value, attribute, number)) {
-        return cuda->failure(result, "cannot ask for the compute capability");
+        return cuda->failure(result, "cannot ask for the compute capability and the number of multiprocessors");
       }
     }
     capability = major * 10 + minor;
@@ -103,13 +105,14 @@ public:
     return result ? cuda->reason(result) : std::string();
   }
 
+  int64_t processors() const override { return std::max(1, multiprocessors); }
   int64_t mostItems(const KernelInfo &) const override { return std::numeric_limits<int32_t>::max(); }
 
 private:
   std::shared_ptr<cuda::Driver> cuda;
   cuda::DeviceNumber number = 0;
   cuda::Context handle = nullptr;
-  int capability = 0;
+  int capability = 0, multiprocessors = 0;
 };
 
 } // namespace

@@ -12,7 +12,7 @@ using Context = ContextTag *;
 
 /// Results, attributes and flags that are looked at, by the numbers of the driver's interface.
 constexpr int invalidPtx = 218, noJitCompiler = 221, unsupportedPtxVersion = 222;
-constexpr int attributeComputeMajor = 75, attributeComputeMinor = 76;
+constexpr int attributeMultiprocessors = 16, attributeComputeMajor = 75, attributeComputeMinor = 76;
 constexpr int functionMaxDynamicShared = 8;
 
 /// name of the symbol, parameters: what the interface has beside the functions of all drivers.

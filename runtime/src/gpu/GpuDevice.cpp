@@ -57,6 +57,7 @@ public:
 
   const std::string &name() const override { return deviceName; }
   const std::string &forcedTarget() const override { return forced; }
+  int64_t processors() const override { return context->processors(); }
   Result<int> rankTarget(std::string_view target) const override { return context->rankTarget(target, deviceName); }
 
   Result<void *> allocate(uint64_t bytes, MemoryKind kind) override {

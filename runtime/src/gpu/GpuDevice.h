@@ -24,6 +24,8 @@ public:
   virtual int load(ModuleHandle *module, std::span<const uint8_t> bytes, std::string_view assembly) const = 0;
   /// Lets a kernel have its staging memory. Why not; empty: it can.
   virtual std::string allowStaging(Function function, uint32_t bytes) const = 0;
+  /// Multiprocessors, or compute units: what the driver calls so.
+  virtual int64_t processors() const = 0;
   /// Blocks of one launch.
   virtual int64_t mostItems(const KernelInfo &kernel) const = 0;
 };

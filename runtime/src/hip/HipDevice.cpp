@@ -25,6 +25,7 @@ public:
     std::string_view full(properties.architecture, sizeof(properties.architecture));
     architecture = full.substr(0, full.find_first_of(std::string_view(":\0", 2)));
     sharedBytes = properties.sharedBytes;
+    computeUnits = properties.computeUnits;
     return {};
   }
 
@@ -52,6 +53,7 @@ public:
     return bytes <= sharedBytes ? std::string() : fmt::format("a workgroup has at most {} bytes of LDS", sharedBytes);
   }
 
+  int64_t processors() const override { return std::max(1, computeUnits); }
   /// A grid counts work-items in 32 bits.
   int64_t mostItems(const KernelInfo &kernel) const override {
     return std::min<int64_t>(std::numeric_limits<int32_t>::max(),
@@ -63,6 +65,7 @@ private:
   int ordinal;
   std::string architecture;
   size_t sharedBytes = 0;
+  int computeUnits = 0;
 };
 
 } // namespace

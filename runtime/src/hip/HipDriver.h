@@ -14,17 +14,19 @@ namespace kvc::rt::hip {
 constexpr int sharedObjectFailed = 303;
 
 /// hipDeviceProp_t of HIP 6 (its functions have the suffix R0600) as far as it is looked at: bytes of LDS that a
-/// workgroup can have, and, behind what it has in common with other vendors, the architecture's name, such as
-/// gfx942:sramecc+:xnack-. A driver may write all of it.
+/// workgroup can have, the number of compute units, and, behind what it has in common with other vendors, the
+/// architecture's name, such as gfx942:sramecc+:xnack-. A driver may write all of it.
 struct DeviceProperties {
   char identity[288];
   size_t memoryBytes, sharedBytes;
-  char others[856];
+  char limits[84];
+  int computeUnits;
+  char others[768];
   char architecture[256];
   char rest[680];
 };
-static_assert(offsetof(DeviceProperties, sharedBytes) == 296 && offsetof(DeviceProperties, architecture) == 1160 &&
-              sizeof(DeviceProperties) >= 1472);
+static_assert(offsetof(DeviceProperties, sharedBytes) == 296 && offsetof(DeviceProperties, computeUnits) == 388 &&
+              offsetof(DeviceProperties, architecture) == 1160 && sizeof(DeviceProperties) >= 1472);
 
 /// name of the symbol, result, parameters: what the interface has beside the functions of all drivers.
 #define KVC_HIP_FUNCTIONS(F)                                                                                           \

@@ -1,4 +1,4 @@
-// attention: one kernel with a decode and a prefill body, a merge of spans, statistics in a second pass.
+// attention: a kernel of tiles of tokens, one of spans of slots, a plan and a merge of spans, statistics in a second pass.
 // RUN: kvc-opt %s --kvc-convert-kvcache-to-tile --canonicalize --split-input-file | FileCheck %s
 
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
@@ -6,14 +6,16 @@
 // CHECK-LABEL: func.func @causal
 func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
   // CHECK: tile.max_length
-  // CHECK: %[[PARTS:.*]]:3 = tile.dispatch @attention[
-  // CHECK: %[[OUT:.*]] = tile.dispatch @attention_merge[{{.*}}] ins(%[[PARTS]]#1, %[[PARTS]]#2, {{.*}}) outs(%[[PARTS]]#0)
+  // CHECK: tile.dispatch @attention_plan[
+  // CHECK: %[[PARTS:.*]]:3 = tile.dispatch @attention_decode[
+  // CHECK: %[[TILES:.*]] = tile.dispatch @attention[{{.*}}] ins({{.*}}) outs(%[[PARTS]]#0)
+  // CHECK: %[[OUT:.*]] = tile.dispatch @attention_merge[{{.*}}] ins(%[[PARTS]]#1, %[[PARTS]]#2, {{.*}}) outs(%[[TILES]])
   // CHECK: return %[[OUT]]
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
   return %o : tensor<?x8x64xf32>
 }
-// The decode body: all query heads of a KV head are rows of one tile.
-// CHECK-LABEL: func.func private @attention(
+// All query heads of a KV head are rows of one tile.
+// CHECK-LABEL: func.func private @attention_decode(
 // CHECK: scf.if
 // CHECK: tile.load_rows {{.*}} -> vector<4x64xf32>
 // CHECK: scf.for
@@ -22,8 +24,10 @@ func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor
 // CHECK: tile.softmax_step
 // CHECK: tile.mma slots
 // CHECK: tile.softmax_finish
-// The prefill body: 16 tokens of 4 heads.
-// CHECK: else
+// 16 tokens of 4 heads; entries with one row are not its own.
+// CHECK-LABEL: func.func private @attention(
+// CHECK: arith.cmpi ne, %{{.*}}, %c1
+// CHECK: scf.if
 // CHECK: tile.load_rows {{.*}} -> vector<64x64xf32>
 // CHECK-LABEL: func.func private @attention_merge(
 
@@ -32,7 +36,7 @@ func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor
 !kivi = !kvcache.cache<heads = 2, dim = 64, page = 32, k = int4<axis = channel>, v = int4, residual = 64>
 
 // Sealed slots come from pages, the others from the tail, in one softmax.
-// CHECK-LABEL: func.func private @attention(
+// CHECK-LABEL: func.func private @attention_decode(
 // CHECK: tile.operand k pages
 // CHECK: tile.operand v pages
 // CHECK: tile.operand k tail

@@ -3,7 +3,7 @@
 
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 16, k = f16, v = f16>
 
-// CHECK-LABEL: func.func private @attention(
+// CHECK-LABEL: func.func private @attention_decode(
 // CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 32, slots = 64, split = 1024, warps = 4, stages = 2>
 // CHECK-SAME: tile.staging = 32768 : i64, tile.team = 128 : i64
 // Decode: 8 rows, every warp 32 of 128 slots. Queries go through staging memory once.
@@ -40,6 +40,8 @@
 // CHECK: gpu.barrier
 // CHECK: vector.load {{.*}}#gpu.address_space<workgroup>
 // Prefill: every warp 32 of the 128 rows, all slots.
+// CHECK-LABEL: func.func private @attention(
+// CHECK-SAME: tile.staging = 32768 : i64, tile.team = 128 : i64
 // CHECK: scf.for
 // CHECK-COUNT-64: tile.lane_mma "m16n8k16.f16"
 // CHECK: tile.load_matrices {{.*}} transposed
@@ -52,7 +54,7 @@ func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor
 !wide = !kvcache.cache<heads = 2, dim = 128, page = 16, k = f16, v = f16>
 
 // With 128 channels a prefill tile has one stage, and its queries stay in front of it; decode has a tile of twice the slots.
-// CHECK-LABEL: func.func private @attention_0(
+// CHECK-LABEL: func.func private @attention_decode_0(
 // CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 32, slots = 64, split = 1024, warps = 4>
 // CHECK-SAME: tile.staging = 65536 : i64
 // Decode.
@@ -60,6 +62,8 @@ func.func @causal(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor
 // CHECK: gpu.subgroup_reduce
 // CHECK: tile.wait_async 0
 // CHECK: tile.wait_async 0
+// CHECK-LABEL: func.func private @attention_0(
+// CHECK-SAME: tile.staging = 65536 : i64
 // Prefill: keys of the first tile, then its values; keys of the next one when all are past its keys.
 // CHECK: tile.commit_async
 // CHECK-NOT: tile.commit_async

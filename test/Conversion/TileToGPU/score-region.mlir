@@ -7,7 +7,7 @@
 !kv = !kvcache.cache<heads = 1, dim = 64, page = 16, k = f16, v = f16>
 
 // One head: its slope is known, and a distance is all that a score changes by.
-// CHECK-LABEL: func.func private @attention(
+// CHECK-LABEL: func.func private @attention_decode(
 // CHECK: tile.lane_mma
 func.func @alibi_one_head(%q: tensor<?x1x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x1x64xf32> {
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} score {
@@ -19,7 +19,7 @@ func.func @alibi_one_head(%q: tensor<?x1x64xf32>, %c: !kv, %b: !kvcache.batch) -
 }
 
 // One KV head with a group.
-// CHECK-LABEL: func.func private @attention_0(
+// CHECK-LABEL: func.func private @attention_decode_0(
 // CHECK: tile.lane_mma
 func.func @alibi_group(%q: tensor<?x4x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x4x64xf32> {
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} score {

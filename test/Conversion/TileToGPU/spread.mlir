@@ -18,3 +18,17 @@ func.func @f(%k: tensor<?x2x64xf32>, %v: tensor<?x2x64xf32>, %c: !kv, %b: !kvcac
   %c1 = kvcache.append %c, %k, %v at %b by #rope : !kv, tensor<?x2x64xf32>, tensor<?x2x64xf32>
   return %c1 : !kv
 }
+
+// Turns that may run side by side are divided among the lanes; sums of theirs meet by shuffles.
+// CHECK-LABEL: func.func private @attention_plan(
+// CHECK-SAME: tile.team = 32 : i64
+// CHECK: %[[THREAD:.*]] = gpu.thread_id x
+// CHECK-NOT: scf.parallel
+// CHECK: scf.for {{.*}} = %[[THREAD]] to %{{.*}} step %c32 iter_args(
+// CHECK-NOT: gpu.shuffle
+// CHECK: scf.yield
+// CHECK-COUNT-10: gpu.shuffle
+func.func @g(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
+  %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
+  return %o : tensor<?x8x64xf32>
+}

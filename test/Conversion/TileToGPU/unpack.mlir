@@ -8,7 +8,7 @@
 
 // The codes of the first tile are loaded in front of the loop, sixteen of a slot for a lane, with the scales and zeros
 // of their channels.
-// CHECK-LABEL: func.func private @attention(
+// CHECK-LABEL: func.func private @attention_decode(
 // CHECK: vector.load {{.*}} {alignment = 8 : i64} : memref<?xi8>, vector<8xi8>
 // CHECK-COUNT-4: vector.load {{.*}} {alignment = 16 : i64} : memref<?xi8>, vector<16xi8>
 // CHECK: scf.for
@@ -42,7 +42,7 @@ func.func @kivi(%q: tensor<?x8x64xf32>, %c: !kivi, %b: !kvcache.batch) -> tensor
 }
 
 // f32 as sums of two bf16, in three products; 40 channels fill three instructions.
-// CHECK-LABEL: func.func private @attention_0(
+// CHECK-LABEL: func.func private @attention_decode_0(
 // CHECK-COUNT-9: tile.lane_mma "m16n8k16.bf16"
 func.func @split(%q: tensor<?x8x40xf32>, %c: !wide, %b: !kvcache.batch) -> tensor<?x8x40xf32> {
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32} : (tensor<?x8x40xf32>, !wide, !kvcache.batch) -> tensor<?x8x40xf32>
@@ -50,7 +50,7 @@ func.func @split(%q: tensor<?x8x40xf32>, %c: !wide, %b: !kvcache.batch) -> tenso
 }
 
 // Selected slots come from the list.
-// CHECK-LABEL: func.func private @attention_1(
+// CHECK-LABEL: func.func private @attention_decode_1(
 // CHECK: scf.for
 // CHECK: scf.for
 // CHECK: memref.load {{.*}} : memref<?x?xi32>
@@ -75,7 +75,7 @@ func.func @sums(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> (tensor<
 }
 
 // Sealed slots have products of f16, those of a tail of f32 sums of two bf16: each loop has queries of its own type.
-// CHECK-LABEL: func.func private @attention_3(
+// CHECK-LABEL: func.func private @attention_decode_3(
 // CHECK: tile.lane_mma "m16n8k16.f16"
 // CHECK-NOT: m16n8k16.bf16
 // CHECK: vector.load {{.*}} : memref<?x8x64xf32>, vector<2xf32>

@@ -4,7 +4,7 @@
 
 !mla = !kvcache.cache<heads = 1, dim = 576, v_dim = 512, page = 16, k = f16, v = f16>
 
-// CHECK-LABEL: func.func private @attention(
+// CHECK-LABEL: func.func private @attention_decode(
 // CHECK-SAME: tile.schedule = #tile.schedule<prefill_tokens = 1, slots = 32, split = 1024, warps = 4, stages = 2>
 // CHECK: %[[HEADS:.*]] = arith.constant 16 : index
 // CHECK: gpu.barrier

@@ -14,7 +14,7 @@
 // CHECK: .target sm_80
 // CHECK-NOT: debug
 // CHECK: .extern .shared .align 1024 .b8 staging[];
-// CHECK: .visible .entry attention(
+// CHECK: .visible .entry attention_decode(
 // CHECK: .reqntid 128, 1, 1
 // CHECK: .loc
 // CHECK: cp.async.cg.shared.global

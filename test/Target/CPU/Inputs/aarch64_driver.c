@@ -11,8 +11,9 @@ enum {
   heads = 2,
   dim = 64,
   pageSlots = 16,
-  split = 1024,      /* slots of a span of attention */
-  rowsOfSpan = 16,   /* rows of a tile of attention */
+  split = 1024,      /* slots that a span of attention has at least */
+  spanWords = 6,     /* of its record in the plan, and of that of a sequence */
+  listWords = 2,
   rowsOfAppend = 64, /* rows that an item of append stores */
   maxEntries = 8,
   maxPages = 128,
@@ -21,7 +22,8 @@ enum {
 
 void append(const uint64_t *slots, int64_t item, void *scratch);
 void advance(const uint64_t *slots, int64_t item, void *scratch);
-void attention(const uint64_t *slots, int64_t item, void *scratch);
+void attention_plan(const uint64_t *slots, int64_t item, void *scratch);
+void attention_decode(const uint64_t *slots, int64_t item, void *scratch);
 void attention_merge(const uint64_t *slots, int64_t item, void *scratch);
 
 static int64_t systemCall(int64_t number, int64_t a, int64_t b, int64_t c) {
@@ -115,16 +117,22 @@ static void attend(const Batch *batch, const void *q, int64_t tables, float *out
     int32_t length = lengths[batch->sequences[i]];
     longest = length > longest ? length : longest;
   }
-  int64_t spans = (longest + split - 1) / split, tiles = (batch->maxRows + rowsOfSpan - 1) / rowsOfSpan;
-  int64_t partRows = spans * batch->entries;
+  /* All entries have one row. A CPU has more processors than there is work for. */
+  int64_t mostOfSequence = (longest + split - 1) / split, partRows = mostOfSequence * batch->entries;
   float *parts = (float *)buffers, *sums = parts + partRows * queryHeads * dim;
+  int32_t *spans = (int32_t *)(sums + partRows * queryHeads), *lists = spans + partRows * spanWords;
   uint64_t slots[40];
-  uint64_t *end = putCache(putBatch(putRows(slots, q, batch->rows), batch), tables);
+  uint64_t *end = putBatch(slots, batch);
+  *end++ = (1 << 24) * 2 / heads;
+  end = putCache(end, tables);
+  putRows(putRows(end, spans, partRows), lists, batch->entries);
+  dispatch(attention_plan, slots, batch->entries);
+  end = putCache(putRows(putBatch(putRows(slots, q, batch->rows), batch), spans, partRows), tables);
   putRows(putRows(putRows(end, out, batch->rows), parts, partRows), sums, partRows);
-  dispatch(attention, slots, batch->entries * heads * (spans > tiles ? spans : tiles));
-  end = putCache(putBatch(putRows(putRows(slots, parts, partRows), sums, partRows), batch), tables);
+  dispatch(attention_decode, slots, partRows * heads);
+  end = putRows(putBatch(putRows(putRows(slots, parts, partRows), sums, partRows), batch), lists, batch->entries);
   putRows(end, out, batch->rows);
-  dispatch(attention_merge, slots, spans > 1 ? batch->entries * queryHeads : 0);
+  dispatch(attention_merge, slots, mostOfSequence > 1 ? batch->entries * queryHeads : 0);
 }
 
 static uint8_t *take(uint8_t **at, int64_t bytes) {

@@ -6,6 +6,7 @@ result is compared with `kvc-run module --reference` on the same keys and values
 `check_attention.py --device DEVICE KVC_RUN FOLDER [case...]`: append and attention run as one function on a device."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,7 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-SPLIT = 1024
+# A span of a decode step has at least so many slots; a processor runs so many teams side by side; processors of chips.
+SPLIT, TEAMS = 1024, 2
+PROCESSORS = {"sm_80": 108, "sm_90a": 132}
+# Words of the record of a span, and of a list.
+SPAN_WORDS, LIST_WORDS = 6, 2
 
 
 @dataclass
@@ -107,6 +112,9 @@ def run(command, **options):
 def launch(sim, ptx, kernel, target, grid, team, staging, arrays, outs, folder):
     words = []
     for name, value, sizes in arrays:
+        if isinstance(value, int):
+            words += ["--arg", f"{name}=u64:{value}"]
+            continue
         np.save(folder / f"{name}.npy", value)
         words += ["--arg", f"{name}={folder}/{name}.npy"]
         for i, size in enumerate(sizes):
@@ -178,8 +186,7 @@ def check_on_device(case, run_tool, folder, device):
 
 
 def prepare(case, tools, folder, target):
-    """Compiles a case; returns what launches PTX on its pages and gives the output and the log-sum-exp; its
-    `report` is the simulator's of the last launch of attention."""
+    """Compiles a case; returns what launches PTX on its pages and gives the output and the log-sum-exp."""
     compile_tool, run_tool, sim = tools
     arrays, _, seed = reference_of(case, run_tool, folder)
     k, v, q, new_offsets = (arrays[name] for name in ("k", "v", "q", "new_offsets"))
@@ -212,36 +219,41 @@ def prepare(case, tools, folder, target):
 
     run([compile_tool, folder / "f.mlir", "--emit=ptx", f"--target={target}", "-o", folder / "f.ptx"])
     lanes = run([compile_tool, folder / "f.mlir", "--emit=vector", f"--target={target}"])
-    kernel = next(l for l in lanes.splitlines() if "func.func private @attention(" in l)
-    number = lambda name: int(kernel.split(f"{name} = ")[1].split(" ")[0].split(",")[0])
-    tokens = int(kernel.split("prefill_tokens = ")[1].split(",")[0])
-    team, staging = number("tile.team"), number("tile.staging")
-    spans = -(-max([1] + case.lengths) // SPLIT)
-    tiles = -(-max([0] + case.rows) // tokens)
-    units = max(spans, tiles)
-    parts = spans * n
+    kernels = {name: next(l for l in lanes.splitlines() if f"func.func private @{name}(" in l) for name in ("attention", "attention_decode")}
+    number = lambda name, what: int(re.split(r"[ ,}]", kernels[name].split(f"{what} = ")[1])[0])
+    tokens = number("attention", "prefill_tokens")
+    # As the plan of the function says: a bound of the spans, and tiles of tokens where entries have several rows.
+    teams, most_of_list = max(1, TEAMS * PROCESSORS[target] // heads), -(-max([1] + case.lengths) // SPLIT)
+    parts = min(n * most_of_list, n + teams)
+    tiles = -(-max(case.rows) // tokens) if max(case.rows) > 1 else 0
     nan = lambda *shape: np.full(shape, np.nan, np.float32)
     batch = [("offsets", offsets, [n + 1]), ("sequences", sequences, [n]), ("positions", positions, [rows])]
     cache = [("pages", pool.reshape(-1).view(np.uint8), [pool.nbytes]), ("table", table, [n, table_width]),
              ("lengths", lengths, [n]), ("sealed", lengths, [n]), ("tails", np.zeros(64, np.uint8), [0]),
              ("tail_table", np.full(n, -1, np.int32), [n])]
-    outs = [("out", nan(rows, heads * group, v_dim), [rows]), ("partial_out", nan(max(parts, 1), heads * group, v_dim), [parts]),
-            ("partial_lse", nan(max(parts, 1), heads * group), [parts]), ("lse", nan(rows, heads * group), [rows])]
-    grid = n * heads * units
+    outs = [("out", nan(rows, heads * group, v_dim), [rows]), ("lse", nan(rows, heads * group), [rows])]
+    partials = [("partial_out", nan(parts, heads * group, v_dim), [parts]), ("partial_lse", nan(parts, heads * group), [parts])]
+    warp = 32
+
+    def attend(ptx, name, grid, own, arrays):
+        results, _ = launch(sim, ptx, name, target, grid, number(name, "tile.team"), number(name, "tile.staging"),
+                                 [("query", q, [rows])] + batch + own + cache + arrays, [name for name, _, _ in arrays], folder)
+        return [(name, result, sizes) for (name, _, sizes), result in zip(arrays, results)]
 
     def execute(ptx):
-        results, execute.report = launch(sim, ptx, "attention", target, grid, team, staging,
-                                 [("query", q, [rows])] + batch + cache + outs, [name for name, _, _ in outs], folder)
-        out, lse = results[0], results[3]
-        if spans > 1:
-            merged_arrays = [("partial_out", results[1], [parts]), ("partial_lse", results[2], [parts])] + batch + cache
-            merged_arrays += [("out", out, [rows]), ("lse", lse, [rows])]
-            merge = next(l for l in lanes.splitlines() if "func.func private @attention_merge(" in l)
-            merge_team = int(merge.split("tile.team = ")[1].split(" ")[0].split(",")[0])
-            merged, _ = launch(sim, ptx, "attention_merge", target, n * heads * group, merge_team, 0, merged_arrays,
-                               ["out", "lse"], folder)
-            out, lse = merged
-        return out, lse
+        plan = [("spans", np.full((parts, SPAN_WORDS), -1, np.int32), [parts]),
+                ("lists", np.full((n, LIST_WORDS), -1, np.int32), [n])]
+        (spans, lists), _ = launch(sim, ptx, "attention_plan", target, n, warp, 0, batch + [("teams", teams, [])] + cache + plan,
+                                   ["spans", "lists"], folder)
+        results = outs
+        if tiles:
+            results = attend(ptx, "attention", n * heads * tiles, [], results)
+        results = attend(ptx, "attention_decode", parts * heads, [("spans", spans, [parts])], results + partials)
+        if most_of_list > 1:
+            merged, _ = launch(sim, ptx, "attention_merge", target, n * heads * group, warp, 0,
+                               results[2:] + batch + [("lists", lists, [n])] + results[:2], ["out", "lse"], folder)
+            return merged
+        return [value for _, value, _ in results[:2]]
 
     return execute
 

@@ -1,0 +1,233 @@
+//===- DecodePlan.cpp - Spans of decode steps -----------------------------===//
+#include "DecodePlan.h"
+
+#include "AttentionKernel.h"
+
+#include "kvc/Target/Schedule.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kvc;
+using namespace kvc::kvcache;
+
+/// Words of a record.
+enum SpanWord : int64_t { SpanCount, SpanList, SpanSequence, SpanRow, SpanBegin, SpanEnd, spanWords };
+
+static bool selectsTokens(AttentionOp op, unsigned segment) {
+  Value selection = op.getSelectionOf(segment);
+  return selection && cast<SelectionType>(selection.getType()).getUnit() == Unit::Token;
+}
+
+int64_t DecodeShape::lists() const {
+  AttentionOp attention = op;
+  for (auto [i, cache] : llvm::enumerate(attention.getCaches())) {
+    if (cast<CacheType>(cache.getType()).getPerHead() || selectsTokens(attention, i)) {
+      return kvHeads;
+    }
+  }
+  return 1;
+}
+
+bool DecodeShape::beginsAtWindow() const {
+  AttentionOp attention = op;
+  return attention.getWindowAttr() && !getIntOr(attention.getSinksAttr(), 0) && attention.getSelections().empty() &&
+         llvm::none_of(attention.getCaches(),
+                       [](Value cache) { return cast<CacheType>(cache.getType()).getStoredPositions(); });
+}
+
+namespace {
+/// The kernel that makes the plan: an item for each list.
+class PlanKernel {
+public:
+  PlanKernel(const DecodeShape &shape, KernelBuilder &kernel, ArrayRef<Value> caches, ArrayRef<Value> selections,
+             Value batch, Value teams)
+      : shape(shape), b(kernel.body), caches(caches), selections(selections), batch(batch), teams(teams),
+        zero(createIndex(b, 0)), one(createIndex(b, 1)) {}
+
+  void emit(Value own, Value spans, Value lists) {
+    Value all = createMul(b, tile::EntriesOp::create(b, batch), createIndex(b, shape.lists()));
+    Value total = sums(all, 1, [&](Value list) { return SmallVector<Value>{tilesOf(list).tiles}; })[0];
+    Value share = arith::CeilDivUIOp::create(b, total, teams);
+    Value ofSpan = maximum(b, createIndex(b, shape.leastTiles), share);
+    // Spans of a list, with its last tiles in one more, and in those that it has anyhow.
+    auto countsOf = [&](Value tiles) {
+      Value whole = arith::DivUIOp::create(b, tiles, ofSpan);
+      return SmallVector<Value>{arith::CeilDivUIOp::create(b, tiles, ofSpan),
+                                maximum(b, whole, minimum(b, tiles, one))};
+    };
+    SmallVector<Value> counted = sums(all, 4, [&](Value list) {
+      SmallVector<Value> counts = countsOf(tilesOf(list).tiles);
+      Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, list, own);
+      for (unsigned i = 0; i < 2; ++i) {
+        counts.push_back(arith::SelectOp::create(b, isBefore, counts[i], zero));
+      }
+      return counts;
+    });
+    Value fits = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, counted[0], teams);
+    auto chosen = [&](Value more, Value fewer) -> Value { return arith::SelectOp::create(b, fits, more, fewer); };
+    Value used = chosen(counted[0], counted[1]), first = chosen(counted[2], counted[3]);
+    List list = tilesOf(own);
+    SmallVector<Value> counts = countsOf(list.tiles);
+    Value count = chosen(counts[0], counts[1]);
+    store(first, lists, {own, zero});
+    store(count, lists, {own, one});
+    side(zero, count, one, [&](Value i) {
+      auto upTo = [&](Value spansBefore) {
+        Value tiles = arith::DivUIOp::create(b, createMul(b, spansBefore, list.tiles), count);
+        return createAdd(b, list.first, tiles);
+      };
+      Value number = createAdd(b, first, i);
+      Value words[spanWords] = {count, own, list.sequence, list.row, upTo(i), upTo(createAdd(b, i, one))};
+      for (int64_t word = 0; word < spanWords; ++word) {
+        store(words[word], spans, {number, createIndex(b, word)});
+      }
+    });
+    side(createAdd(b, used, own), memref::DimOp::create(b, spans, 0), all,
+         [&](Value number) { store(zero, spans, {number, createIndex(b, SpanCount)}); });
+  }
+
+private:
+  struct List {
+    Value tiles, first, sequence, row;
+  };
+
+  void store(Value number, Value memory, ValueRange at) {
+    memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), number), memory, at);
+  }
+
+  /// Turns that may run side by side.
+  void side(Value from, Value to, Value step, function_ref<void(Value)> body) {
+    auto loop = scf::ParallelOp::create(b, ValueRange{from}, ValueRange{to}, ValueRange{step});
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVars()[0]);
+  }
+
+  /// Sums of numbers over all lists.
+  SmallVector<Value> sums(Value all, unsigned count, function_ref<SmallVector<Value>(Value)> numbersOf) {
+    SmallVector<Value> start(count, zero);
+    auto loop = scf::ParallelOp::create(b, ValueRange{zero}, ValueRange{all}, ValueRange{one}, start);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    auto reduce = scf::ReduceOp::create(b, numbersOf(loop.getInductionVars()[0]));
+    for (Region &region : reduce.getReductions()) {
+      b.setInsertionPointToStart(&region.front());
+      scf::ReduceReturnOp::create(b, createAdd(b, region.getArgument(0), region.getArgument(1)));
+    }
+    return SmallVector<Value>(loop.getResults());
+  }
+
+  /// Slots of a segment that are not behind those that the row sees; of a list of selected slots, how many it has.
+  Value endOf(unsigned segment, Value entry, Value sequence, Value head, Value row) {
+    if (selectsTokens(shape.op, segment)) {
+      return tile::SelectionCountOp::create(b, selections[segment], entry, head, shape.kvHeads);
+    }
+    Value cache = caches[segment];
+    Value length = tile::CounterOp::create(b, tile::Counter::Length, cache, sequence, head);
+    if (!shape.op.getCausal() || cast<CacheType>(cache.getType()).getStoredPositions()) {
+      return length;
+    }
+    return minimum(b, length, createAdd(b, tile::PositionOp::create(b, batch, row), one));
+  }
+
+  List tilesOf(Value list) {
+    Value entry = list, head = zero;
+    if (shape.lists() > 1) {
+      Value heads = createIndex(b, shape.lists());
+      entry = arith::DivUIOp::create(b, list, heads);
+      head = arith::RemUIOp::create(b, list, heads);
+    }
+    auto range = tile::QueryRangeOp::create(b, batch, entry);
+    Value row = range.getBegin(), sequence = tile::SequenceOp::create(b, batch, entry);
+    Value rows = arith::SubIOp::create(b, range.getEnd(), row);
+    // Rows of entries without any have no position.
+    auto isDecode = scf::IfOp::create(b, TypeRange{b.getIndexType(), b.getIndexType()},
+                                      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rows, one),
+                                      /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(isDecode.elseBlock());
+    scf::YieldOp::create(b, ValueRange{zero, zero});
+    b.setInsertionPointToStart(isDecode.thenBlock());
+    Value slots = createIndex(b, shape.slots), first = zero, end = zero;
+    for (unsigned i = 0; i < caches.size(); ++i) {
+      end = maximum(b, end, endOf(i, entry, sequence, head, row));
+    }
+    if (shape.beginsAtWindow()) {
+      Value position = tile::PositionOp::create(b, batch, row);
+      Value low = arith::SubIOp::create(b, position, createIndex(b, getInt(shape.op.getWindowAttr()) - 1));
+      first = arith::DivUIOp::create(b, maximum(b, low, zero), slots);
+    }
+    // A row that sees nothing has a result too: that of its only span.
+    Value tiles = arith::SubIOp::create(b, arith::CeilDivUIOp::create(b, end, slots), first);
+    scf::YieldOp::create(b, ValueRange{maximum(b, tiles, one), first});
+    return {isDecode.getResult(0), isDecode.getResult(1), sequence, row};
+  }
+
+  DecodeShape shape;
+  ImplicitLocOpBuilder &b;
+  ArrayRef<Value> caches, selections;
+  Value batch, teams, zero, one;
+};
+} // namespace
+
+DecodePlan kvc::planDecode(const DecodeShape &shape, ImplicitLocOpBuilder &host) {
+  AttentionOp op = shape.op;
+  Value batch = op.getBatch(), one = createIndex(host, 1), longest = one;
+  for (Value cache : op.getCaches()) {
+    longest = maximum(host, longest, tile::MaxLengthOp::create(host, cache, batch));
+  }
+  Value all = createMul(host, tile::EntriesOp::create(host, batch), createIndex(host, shape.lists()));
+  Value side = createMul(host, tile::ProcessorsOp::create(host), createIndex(host, decodeTeamsOfProcessor));
+  Value teams = maximum(host, arith::DivUIOp::create(host, side, createIndex(host, shape.itemsOfSpan())), one);
+  DecodePlan plan;
+  plan.mostOfList = arith::CeilDivSIOp::create(host, longest, createIndex(host, shape.slots * shape.leastTiles));
+  // Every list has a span, and beyond that a span is at least a team's share.
+  plan.most = minimum(host, createMul(host, all, plan.mostOfList), createAdd(host, all, teams));
+
+  auto words = [&](int64_t width) { return RankedTensorType::get({ShapedType::kDynamic, width}, host.getI32Type()); };
+  SmallVector<Value> inputs{batch, teams};
+  llvm::append_range(inputs, op.getCaches());
+  for (unsigned i = 0; i < op.getCaches().size(); ++i) {
+    if (selectsTokens(op, i)) {
+      inputs.push_back(op.getSelectionOf(i));
+    }
+  }
+  KernelBuilder kernel(host, "attention_plan", inputs,
+                       {createEmpty(host, words(spanWords), plan.most), createEmpty(host, words(2), all)});
+  SmallVector<Value> caches, selections;
+  unsigned next = 2;
+  for (unsigned i = 0; i < op.getCaches().size(); ++i) {
+    caches.push_back(kernel.input(next++));
+  }
+  for (unsigned i = 0; i < op.getCaches().size(); ++i) {
+    selections.push_back(selectsTokens(op, i) ? kernel.input(next++) : Value());
+  }
+  PlanKernel(shape, kernel, caches, selections, kernel.input(0), kernel.input(1))
+      .emit(kernel.item, kernel.output(0), kernel.output(1));
+  ResultRange results = kernel.dispatch(all);
+  plan.spans = results[0];
+  plan.lists = results[1];
+  return plan;
+}
+
+static Value loadWord(ImplicitLocOpBuilder &b, Value words, Value row, int64_t word) {
+  Value loaded = memref::LoadOp::create(b, words, ValueRange{row, createIndex(b, word)});
+  return arith::IndexCastUIOp::create(b, b.getIndexType(), loaded);
+}
+
+Span kvc::loadSpan(ImplicitLocOpBuilder &b, const DecodeShape &shape, Value spans, Value number) {
+  auto word = [&](SpanWord which) { return loadWord(b, spans, number, which); };
+  auto slots = [&](SpanWord which) { return createMul(b, word(which), createIndex(b, shape.slots)); };
+  Span span{word(SpanCount), word(SpanList), {}, word(SpanSequence), word(SpanRow), slots(SpanBegin), slots(SpanEnd)};
+  if (shape.lists() > 1) {
+    Value heads = createIndex(b, shape.lists());
+    span.head = arith::RemUIOp::create(b, span.entry, heads);
+    span.entry = arith::DivUIOp::create(b, span.entry, heads);
+  }
+  return span;
+}
+
+std::pair<Value, Value> kvc::loadSpansOfList(ImplicitLocOpBuilder &b, Value lists, Value list) {
+  return {loadWord(b, lists, list, 0), loadWord(b, lists, list, 1)};
+}
