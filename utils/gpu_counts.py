@@ -268,7 +268,7 @@ def amd_figures(case, counts, keys):
     result = {name: sum(counts.classes[c] for c in classes) / units for name, classes in AMD_CLASSES.items()}
     result["instructions"] = totals["instructions"] / units
     result["U"] = 4 * case.dim * pairs * case.kv_heads * case.group / totals["mma_flops"]
-    result["conflicts"] = totals["shared_conflicts"] / totals["shared_ideal_wavefronts"]
+    result["conflicts"] = totals["shared_conflicts"] / max(1, totals["shared_ideal_wavefronts"])
     result["lane bytes"] = totals["loaded_by_width"] / totals["loaded"]
     if case.kind == "decode" and case.bits == 16:
         result["traffic"] = totals["global_load_sectors"] * 32 / (keys * case.kv_heads * 4 * case.dim)

@@ -37,3 +37,8 @@ Value kvc::loadIf(ImplicitLocOpBuilder &b, Value valid, Value memory, Value at, 
   };
   return ifElse(b, type, valid, [&](ImplicitLocOpBuilder &b) { return SmallVector<Value>{load(b)}; }, zeros).front();
 }
+
+Value kvc::orZeros(ImplicitLocOpBuilder &b, Value condition, Value value) {
+  Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(value.getType()));
+  return arith::SelectOp::create(b, condition, value, zeros);
+}

@@ -19,6 +19,9 @@ llvm::SmallVector<mlir::Value> anyValues(mlir::ImplicitLocOpBuilder &b, mlir::Ty
 /// `bytes` bytes of memory as a vector, or zeros where `valid` (null: always) does not hold.
 mlir::Value loadIf(mlir::ImplicitLocOpBuilder &b, mlir::Value valid, mlir::Value memory, mlir::Value at, int64_t bytes);
 
+/// A value where a condition holds, else zeros.
+mlir::Value orZeros(mlir::ImplicitLocOpBuilder &b, mlir::Value condition, mlir::Value value);
+
 } // namespace kvc
 
 #endif // KVC_LIB_CONVERSION_TILETOGPU_BRANCHES_H

@@ -57,15 +57,15 @@ SmallVector<Value> RunReader::load(int64_t slot, int64_t channel, int64_t set, T
 }
 
 SmallVector<LaneRun> kvc::laneRuns(const MmaAtom &atom, Use use, int64_t steps, int64_t tiles, int64_t slots,
-                                   int64_t channels) {
+                                   int64_t channels, int64_t chunk) {
   const Layout layout = atom.b();
   const int64_t held = layout.inSize(Axis::Register);
   SmallVector<LaneRun> runs;
   if (use == Use::Keys) {
     for (int64_t slot = 0; slot < slots; slot += atom.n) {
       for (int64_t channel = 0; channel < channels; channel += steps * atom.k) {
-        for (int64_t i = 0; i < held * steps; i += chunkChannels) {
-          runs.push_back({slot, channel + i, std::min(chunkChannels, held * steps - i)});
+        for (int64_t i = 0; i < held * steps; i += chunk) {
+          runs.push_back({slot, channel + i, std::min(chunk, held * steps - i)});
         }
       }
     }
@@ -93,12 +93,10 @@ Value DirectShape::ownChannel(ImplicitLocOpBuilder &b) const {
   return mulWords(b, emitter->coordinate(b, atom->b(), use == Use::Keys ? Axis::Row : Axis::Column, 0), steps * tiles);
 }
 
-Value DirectShape::slotInTile(ImplicitLocOpBuilder &b, int64_t slot) const {
-  return addWords(b, addWords(b, mulWords(b, emitter->warp, slotsOfWarp), ownSlot(b)), slot);
-}
-
-Value DirectShape::isUsed(ImplicitLocOpBuilder &b, int64_t slot, Value count) const {
-  return count ? arith::CmpIOp::create(b, arith::CmpIPredicate::slt, slotInTile(b, slot), count).getResult() : Value();
+Value DirectShape::isUsed(ImplicitLocOpBuilder &b, int64_t slot, Value count, bool isShared) const {
+  Value first = mulWords(b, emitter->warp, slotsOfWarp);
+  Value own = addWords(b, isShared ? first : addWords(b, first, ownSlot(b)), slot);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, own, count);
 }
 
 namespace {
@@ -128,7 +126,7 @@ public:
     return llvm::map_to_vector(form.runs(), [&](const LaneRun &run) -> Type { return typeOf(run); });
   }
 
-  SmallVector<Value> load(ImplicitLocOpBuilder &b, ArrayRef<Place> places, Value count) const override {
+  SmallVector<Value> load(ImplicitLocOpBuilder &b, ArrayRef<Place> places) const override {
     const int64_t rowBytes = form.plane->channels * 2;
     // What all lanes share is added first: it stays in scalar registers.
     Value own = addWords(b, mulWords(b, form.ownSlot(b), rowBytes), mulWords(b, form.ownChannel(b), 2));
@@ -137,10 +135,18 @@ public:
       const Place &place = places[run.slot / form.runSlots];
       const int64_t further = run.slot % form.runSlots * rowBytes + run.channel * 2 + form.plane->codes;
       Ix at = Ix(b, place.block) + Ix(b, place.inPage) * rowBytes + Ix(b, toUnsignedIndex(b, own)) + further;
-      Value raw = loadIf(b, form.isUsed(b, run.slot, count), form.cache->pages, at.get(), run.count * 2);
+      Value raw = loadIf(b, Value(), form.cache->pages, at.get(), run.count * 2);
       loaded.push_back(vector::BitCastOp::create(b, typeOf(run), raw));
     }
     return loaded;
+  }
+
+  SmallVector<Value> clear(ImplicitLocOpBuilder &b, ValueRange registers, Value count) const override {
+    SmallVector<Value> cleared;
+    for (auto [run, value] : llvm::zip_equal(form.runs(), registers)) {
+      cleared.push_back(orZeros(b, form.isUsed(b, run.slot, count), value));
+    }
+    return cleared;
   }
 
   std::unique_ptr<StageReader> reader(ImplicitLocOpBuilder &b, ValueRange registers) const override {
@@ -189,10 +195,15 @@ std::unique_ptr<DirectTile> DirectTile::create(TeamEmitter &emitter, Operation *
       (isKey ? shape.cache->type.getRope() != nullptr : shape.tiles < 2)) {
     return nullptr;
   }
-  if (shape.plane->format.getName() != (shape.product == ProductType::F16 ? "f16" : "bf16")) {
+  std::unique_ptr<DirectTile> tile;
+  if (shape.plane->format.isInteger()) {
+    tile = createDirectCodes(shape);
+  } else if (shape.plane->format.getName() == (shape.product == ProductType::F16 ? "f16" : "bf16")) {
+    tile = std::make_unique<PlainTile>(shape);
+  }
+  if (!tile) {
     return nullptr;
   }
-  std::unique_ptr<DirectTile> tile = std::make_unique<PlainTile>(shape);
   // Slots of a run share a page only where tiles begin at multiples of it.
   const int64_t run = tile->shape().runSlots;
   Value slot = op.getSlot();
@@ -211,7 +222,8 @@ namespace {
 class DirectLoads {
 public:
   DirectLoads(TeamEmitter &emitter, scf::ForOp loop, ArrayRef<std::unique_ptr<DirectTile>> tiles)
-      : emitter(emitter), loop(loop), tiles(tiles), first(tiles.front()->shape()), runSlots(first.runSlots) {
+      : emitter(emitter), loop(loop), tiles(tiles), first(tiles.front()->shape()), runSlots(first.runSlots),
+        toEnd(countsToEnd(first.op, loop)) {
     for (const std::unique_ptr<DirectTile> &tile : tiles) {
       runSlots = std::gcd(runSlots, tile->shape().runSlots);
     }
@@ -219,31 +231,35 @@ public:
 
   int64_t runCount() const { return first.slotsOfWarp / runSlots; }
 
-  /// The table's entries for a warp's runs of the tile at `iv` (i32); zeros past the loop's end.
+  /// The table's entries for a warp's runs of the tile at `iv` (i32 both); zeros past the loop's end.
   SmallVector<Value> loadEntries(ImplicitLocOpBuilder &b, Value iv) const {
     SmallVector<Type> types(runCount(), b.getI32Type());
     return ifInside(
         b, iv, types,
         [&](ImplicitLocOpBuilder &b) {
-          IRMapping mapping;
-          auto at = [&](Value value) { return valueAt(b, loop, value, iv, mapping); };
-          Value slot = at(first.op.getSlot()), count = at(first.op.getCount());
-          Value table = emitter.context.tableRow(b, *first.cache, at(first.op.getSequence()), at(first.op.getHead()));
-          // Runs past the end have no page: the last slot's stands for theirs. A tile may count no slot at all.
-          Value last = arith::MaxSIOp::create(b, arith::SubIOp::create(b, count, indexOf(b, 1)), indexOf(b, 0));
+          Value slot = wordAt(b, loop, first.op.getSlot(), iv), count = wordAt(b, loop, first.op.getCount(), iv);
+          tile::OperandOp op = first.op;
+          Value table = emitter.context.tableRow(b, *first.cache, at(b, op.getSequence(), iv), at(b, op.getHead(), iv));
+          // Runs past the end have no page: the last slot's stands for theirs, or any where a tile counts no slot.
+          Value last = addWords(b, count, -1), isEmpty;
+          if (!toEnd) {
+            isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, count, wordOf(b, 0));
+            last = arith::MaxSIOp::create(b, last, wordOf(b, 0));
+          }
           SmallVector<Value> entries;
           for (int64_t run = 0; run < runCount(); ++run) {
-            Value row = arith::MinSIOp::create(b, toIndex(b, firstSlot(b, run * runSlots)), last);
+            Value row = arith::MinSIOp::create(b, firstSlot(b, run * runSlots), last);
             Value logical =
-                arith::DivUIOp::create(b, arith::AddIOp::create(b, slot, row), indexOf(b, first.cache->type.getPage()));
-            entries.push_back(memref::LoadOp::create(b, first.cache->table, ValueRange{table, logical}));
+                b.createOrFold<arith::DivUIOp>(addWords(b, slot, row), wordOf(b, first.cache->type.getPage()));
+            Value entry = memref::LoadOp::create(b, first.cache->table, ValueRange{table, toIndex(b, logical)});
+            entries.push_back(isEmpty ? arith::SelectOp::create(b, isEmpty, wordOf(b, 0), entry).getResult() : entry);
           }
           return entries;
         },
         [&](ImplicitLocOpBuilder &b) { return SmallVector<Value>(runCount(), wordOf(b, 0)); });
   }
 
-  /// The registers of tile number `number` at `iv`; any past the loop's end.
+  /// The registers of tile number `number` at `iv` (i32); any past the loop's end.
   SmallVector<Value> load(ImplicitLocOpBuilder &b, size_t number, Value iv, ValueRange entries) const {
     const DirectTile &tile = *tiles[number];
     const DirectShape &shape = tile.shape();
@@ -251,26 +267,22 @@ public:
     return ifInside(
         b, iv, types,
         [&](ImplicitLocOpBuilder &b) {
-          IRMapping mapping;
-          auto at = [&](Value value) { return valueAt(b, loop, value, iv, mapping); };
           tile::OperandOp op = shape.op;
-          Value slot = at(op.getSlot()), count = at(op.getCount()), head = at(op.getHead());
+          Value slot = wordAt(b, loop, op.getSlot(), iv);
           SmallVector<DirectTile::Place> places;
           const PageLayout &layout = shape.cache->layout;
           const int64_t page = shape.cache->type.getPage();
           for (int64_t own = 0; own < shape.slotsOfWarp; own += shape.runSlots) {
             Ix block = Ix(b, toUnsignedIndex(b, entries[own / runSlots])) * layout.pageBytes;
             if (!shape.cache->type.getPerHead()) {
-              block = block + Ix(b, head) * layout.headBlockBytes;
+              block = block + Ix(b, at(b, op.getHead(), iv)) * layout.headBlockBytes;
             }
-            Ix begin = Ix(b, slot) + Ix(b, toIndex(b, firstSlot(b, own)));
-            places.push_back({block.get(), (page == shape.runSlots ? Ix(b, 0) : begin % page).get()});
+            Value begin = addWords(b, slot, firstSlot(b, own));
+            Value inPage =
+                page == shape.runSlots ? wordOf(b, 0) : b.createOrFold<arith::RemUIOp>(begin, wordOf(b, page));
+            places.push_back({block.get(), toUnsignedIndex(b, inPage)});
           }
-          Value isWhole =
-              arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, op.getType().getSlots()));
-          return ifElse(
-              b, types, isWhole, [&](ImplicitLocOpBuilder &b) { return tile.load(b, places, Value()); },
-              [&](ImplicitLocOpBuilder &b) { return tile.load(b, places, toWord(b, count)); });
+          return tile.load(b, places);
         },
         [&](ImplicitLocOpBuilder &b) { return anyValues(b, types); });
   }
@@ -283,9 +295,17 @@ private:
   Value firstSlot(ImplicitLocOpBuilder &b, int64_t own) const {
     return addWords(b, mulWords(b, emitter.warp, first.slotsOfWarp), own);
   }
+  /// Whether the loop counts words.
+  bool isLowered() const { return loop.getUpperBound().getType().isInteger(32); }
+  /// An index as it is at iteration `iv` (i32).
+  Value at(ImplicitLocOpBuilder &b, Value value, Value iv) const {
+    IRMapping mapping;
+    return valueAt(b, loop, value, isLowered() ? iv : toIndex(b, iv), mapping);
+  }
   SmallVector<Value> ifInside(ImplicitLocOpBuilder &b, Value iv, ArrayRef<Type> types, MakeValues yes,
                               MakeValues no) const {
-    Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
+    Value end = loop.getUpperBound();
+    Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iv, isLowered() ? end : toWord(b, end));
     return ifElse(b, types, inside, yes, no);
   }
 
@@ -295,6 +315,7 @@ private:
   const DirectShape &first;
   /// Slots that share an entry.
   int64_t runSlots;
+  bool toEnd;
 };
 } // namespace
 
@@ -320,9 +341,8 @@ SmallVector<std::unique_ptr<DirectTile>> TeamEmitter::directTiles(scf::ForOp loo
 
 LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::unique_ptr<DirectTile>> tiles) {
   scf::ForOp loop = of.loop;
-  tile::SoftmaxStepOp step = of.step;
   Builder b(loop.getLoc(), loop);
-  const auto accType = cast<VectorType>(step.getAcc().getType());
+  const auto accType = cast<VectorType>(tile::SoftmaxStepOp(of.step).getAcc().getType());
   const MmaAtom &atom = *tiles.front()->shape().atom;
   const Layout accLayout = accumulatorLayout(atom, accType.getDimSize(0), paddedValues(accType.getDimSize(1)));
   const Layout rowLayout = this->rowLayout(atom, accType.getDimSize(0));
@@ -338,15 +358,19 @@ LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::uniq
   }
   const size_t stateSize = init.size();
   DirectLoads loads(*this, loop, tiles);
-  SmallVector<Value> entries = loads.loadEntries(b, loop.getLowerBound());
+  Value lower = toWord(b, loop.getLowerBound()), upper = toWord(b, loop.getUpperBound()),
+        step = toWord(b, loop.getStep());
+  SmallVector<Value> entries = loads.loadEntries(b, lower);
   for (size_t i = 0; i < tiles.size(); ++i) {
-    llvm::append_range(init, loads.load(b, i, loop.getLowerBound(), entries));
+    llvm::append_range(init, loads.load(b, i, lower, entries));
   }
-  llvm::append_range(init, loads.loadEntries(b, arith::AddIOp::create(b, loop.getLowerBound(), loop.getStep())));
+  llvm::append_range(init, loads.loadEntries(b, arith::AddIOp::create(b, lower, step)));
 
-  auto lowered = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), init);
+  auto lowered = scf::ForOp::create(b, lower, upper, step, init);
   Block &body = *lowered.getBody();
-  loop.getInductionVar().replaceAllUsesWith(lowered.getInductionVar());
+  Builder inner = Builder::atBlockBegin(loop.getLoc(), &body);
+  Value present = lowered.getInductionVar();
+  loop.getInductionVar().replaceAllUsesWith(toIndex(inner, present));
   auto setState = [&](ValueRange registers, auto valueOf) {
     for (auto [i, count] : parts) {
       fragments[valueOf(i)] = {i == of.acc ? accLayout : rowLayout,
@@ -368,10 +392,20 @@ LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::uniq
     StagedOperand &operand = staged[op.getResult()];
     operand.atom = tile->shape().atom;
     operand.product = tile->shape().product;
-    heldReaders[product] = [&tile = *tile, own](Builder &b) { return tile.reader(b, own); };
+    heldReaders[product] = [&tile = *tile, own, op, lowered, present](Builder &b) mutable {
+      if (tile.shape().use == Use::Keys) {
+        return tile.reader(b, own);
+      }
+      Value count = wordAt(b, lowered, op.getCount(), present);
+      Value isWhole = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, wordOf(b, op.getType().getSlots()));
+      SmallVector<Value> held = ifElse(
+          b, tile.types(), isWhole, [&](ImplicitLocOpBuilder &) { return SmallVector<Value>(own); },
+          [&](ImplicitLocOpBuilder &b) { return tile.clear(b, own, count); });
+      return tile.reader(b, held);
+    };
     // Behind the product nobody needs the registers any more.
     afterProduct[product] = [&, number = number](Builder &b) {
-      Value iv = arith::AddIOp::create(b, lowered.getInductionVar(), lowered.getStep());
+      Value iv = arith::AddIOp::create(b, present, step);
       next[number] = loads.load(b, number, iv, nextEntries);
     };
   }
@@ -379,6 +413,13 @@ LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::uniq
   body.getOperations().splice(body.end(), loop.getBody()->getOperations(), loop.getBody()->begin(),
                               Block::iterator(yield));
   loads.moveTo(lowered);
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    // Numbers of slots that are used as words, of masks, are computed as such.
+    if (auto word = dyn_cast<arith::IndexCastOp>(op); word && word.getType().isInteger(32)) {
+      Builder at(op.getLoc(), &op);
+      word.replaceAllUsesWith(wordAt(at, lowered, word.getIn(), present));
+    }
+  }
   finished(loop);
   if (failed(emitBlock(body))) {
     return failure();
@@ -391,8 +432,7 @@ LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::uniq
   for (const SmallVector<Value> &registers : next) {
     llvm::append_range(results, registers);
   }
-  Value afterNext = arith::AddIOp::create(end, arith::AddIOp::create(end, lowered.getInductionVar(), lowered.getStep()),
-                                          lowered.getStep());
+  Value afterNext = arith::AddIOp::create(end, arith::AddIOp::create(end, present, step), step);
   llvm::append_range(results, loads.loadEntries(end, afterNext));
   scf::YieldOp::create(end, results);
   setState(lowered.getResults().take_front(stateSize), [&](unsigned i) -> Value { return loop.getResult(i); });
@@ -400,10 +440,8 @@ LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::uniq
     heldReaders.erase(product);
     afterProduct.erase(product);
   }
-  if (queryBytesBefore(loop)) {
-    // States are merged in the staging memory where other warps still read queries.
-    barrier(b);
-  }
+  // States are merged in the staging memory where other warps still read queries.
+  barrier(b);
   // The old loop goes after what it still speaks of.
   yield->setOperands(loop.getInitArgs());
   return leaveState(b, loop, loop.getResult(of.max), loop.getResult(of.sum), loop.getResult(of.acc));

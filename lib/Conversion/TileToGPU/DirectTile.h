@@ -21,14 +21,17 @@ struct DirectShape {
   int64_t steps = 1, tiles = 1;
   /// Slots of a warp, and as many in a row as surely share a page: whole instructions'.
   int64_t slotsOfWarp = 0, runSlots = 0;
+  /// Of keys: neighbouring channels that a lane loads at once.
+  int64_t chunk = 8;
 
-  llvm::SmallVector<LaneRun> runs() const { return laneRuns(*atom, use, steps, tiles, slotsOfWarp, plane->channels); }
-  /// The lane's own slot and channel, which those of a run come behind, and the slot in the tile (i32).
+  llvm::SmallVector<LaneRun> runs() const {
+    return laneRuns(*atom, use, steps, tiles, slotsOfWarp, plane->channels, chunk);
+  }
+  /// The lane's own slot and channel, which those of a run come behind (i32).
   mlir::Value ownSlot(mlir::ImplicitLocOpBuilder &b) const;
   mlir::Value ownChannel(mlir::ImplicitLocOpBuilder &b) const;
-  mlir::Value slotInTile(mlir::ImplicitLocOpBuilder &b, int64_t slot) const;
-  /// Whether a slot behind the lane's own is below the count, an i32; null where `count` is, that is all are.
-  mlir::Value isUsed(mlir::ImplicitLocOpBuilder &b, int64_t slot, mlir::Value count) const;
+  /// Whether a slot behind the lane's own, or (`isShared`) behind the warp's first, is below the count (i32).
+  mlir::Value isUsed(mlir::ImplicitLocOpBuilder &b, int64_t slot, mlir::Value count, bool isShared = false) const;
 };
 
 /// Keys or values of a tile as registers of the lanes: each lane loads from pages what the product's layout gives it.
@@ -45,13 +48,17 @@ public:
   };
   /// Types of a lane's registers.
   virtual llvm::SmallVector<mlir::Type> types() const = 0;
-  /// Loads the slots that begin at `places`; zeros for those from `count` on (null: there are none).
-  virtual llvm::SmallVector<mlir::Value> load(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<Place> places,
-                                              mlir::Value count) const = 0;
+  /// Loads the slots that begin at `places`, also such as are not used: pages are there as a whole.
+  virtual llvm::SmallVector<mlir::Value> load(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<Place> places) const = 0;
+  /// Registers with zeros for the slots from `count` (i32) on. Of keys what they hold is masked as scores.
+  virtual llvm::SmallVector<mlir::Value> clear(mlir::ImplicitLocOpBuilder &b, mlir::ValueRange registers,
+                                               mlir::Value count) const = 0;
   /// Reads a tile's registers.
   virtual std::unique_ptr<StageReader> reader(mlir::ImplicitLocOpBuilder &b, mlir::ValueRange registers) const = 0;
 
   const DirectShape &shape() const { return form; }
+  /// Neighbouring channels that a lane has of keys from codes, else 0.
+  int64_t keyRun() const { return form.use == Use::Keys && form.plane->format.isInteger() ? form.chunk : 0; }
 
 protected:
   explicit DirectTile(const DirectShape &shape) : form(shape) {}
@@ -61,6 +68,9 @@ protected:
 /// Gives numbers in registers: a vector for each run of the shape.
 std::unique_ptr<StageReader> createHeldReader(mlir::ImplicitLocOpBuilder &b, const DirectShape &shape,
                                               llvm::ArrayRef<mlir::Value> numbers);
+
+/// A tile of integer codes (DirectCodes.cpp); nothing where they do not have the form for it.
+std::unique_ptr<DirectTile> createDirectCodes(DirectShape shape);
 
 } // namespace kvc
 

@@ -50,6 +50,46 @@ Value kvc::valueAt(ImplicitLocOpBuilder &b, scf::ForOp loop, Value value, Value 
   return mapping.lookup(value);
 }
 
+Value kvc::wordAt(ImplicitLocOpBuilder &b, scf::ForOp loop, Value value, Value iv) {
+  if (value == loop.getInductionVar()) {
+    return iv;
+  }
+  if (auto constant = getConstantIntValue(value)) {
+    return wordOf(b, *constant);
+  }
+  if (loop.isDefinedOutsideOfLoop(value)) {
+    return toWord(b, value);
+  }
+  Operation *op = value.getDefiningOp();
+  auto operandAt = [&](unsigned i) { return wordAt(b, loop, op->getOperand(i), iv); };
+  if (isa_and_nonnull<arith::IndexCastOp>(op)) {
+    return operandAt(0);
+  }
+  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::MinSIOp, arith::MaxSIOp, arith::DivUIOp,
+                      arith::RemUIOp>(op)) {
+    OperationState state(b.getLoc(), op->getName());
+    state.addOperands({operandAt(0), operandAt(1)});
+    state.addTypes(b.getI32Type());
+    return b.create(state)->getResult(0);
+  }
+  IRMapping mapping;
+  const bool isIndex = loop.getInductionVar().getType().isIndex();
+  return toWord(b, valueAt(b, loop, value, isIndex ? toIndex(b, iv) : iv, mapping));
+}
+
+bool kvc::countsToEnd(tile::OperandOp op, scf::ForOp loop) {
+  auto least = op.getCount().getDefiningOp<arith::MinSIOp>();
+  if (!least || op.getSlot() != loop.getInductionVar()) {
+    return false;
+  }
+  auto isRest = [&](Value value) {
+    auto rest = value.getDefiningOp<arith::SubIOp>();
+    return rest && rest.getLhs() == loop.getUpperBound() && rest.getRhs() == loop.getInductionVar();
+  };
+  return (isRest(least.getLhs()) && getConstantIntValue(least.getRhs())) ||
+         (isRest(least.getRhs()) && getConstantIntValue(least.getLhs()));
+}
+
 LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<LateOperand> operands, int64_t offset, bool alone) {
   // What a loop does not change is decoded in front of it.
   auto isFixed = [&](Operation *op) {
@@ -97,7 +137,7 @@ LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<LateOperand>
 
 std::optional<CodeTile> TeamEmitter::createCodeTile(Operation *op, scf::ForOp loop, int64_t offset, std::string &why) {
   auto product = dyn_cast<tile::MmaOp>(*op->getResult(0).getUsers().begin());
-  const auto form = product && keyRun(product) ? CodeTile::Form::Keys : CodeTile::Form::Staged;
+  const auto form = facts.loadsMatrices && product && keyRun(product) ? CodeTile::Form::Keys : CodeTile::Form::Staged;
   return CodeTile::create(*this, op, loop, form, offset, why);
 }
 

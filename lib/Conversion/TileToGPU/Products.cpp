@@ -287,17 +287,20 @@ private:
   Value own;
 };
 
-/// `channels`: of keys and queries all that are summed over, of values those of a warp.
+/// `channels`: of keys and queries all that are summed over, of values those of a warp. `steps`: as of StageReader, of
+/// queries whose keys are held otherwise than those in staging memory.
 std::unique_ptr<StageReader> createReader(TeamEmitter &emitter, ImplicitLocOpBuilder &b, const StagedOperand &operand,
-                                          Value rows, Use use, int64_t channels) {
+                                          Value rows, Use use, int64_t channels, int64_t steps = 0) {
   if (emitter.facts.loadsMatrices) {
     return std::make_unique<MatrixReader>(emitter, b, operand, rows, use);
   }
   if (operand.woven) {
     return std::make_unique<WovenReader>(emitter, b, operand);
   }
-  const int64_t steps = use == Use::Values ? 1 : emitter.keySteps(*operand.atom, channels),
-                tiles = use == Use::Values ? emitter.valueTiles(*operand.atom, channels) : 1;
+  if (!steps) {
+    steps = use == Use::Values ? 1 : emitter.keySteps(*operand.atom, channels);
+  }
+  const int64_t tiles = use == Use::Values ? emitter.valueTiles(*operand.atom, channels) : 1;
   return std::make_unique<ElementReader>(emitter, b, operand, rows, use, steps, tiles);
 }
 } // namespace
@@ -307,14 +310,14 @@ static Type wordTypeOf(ImplicitLocOpBuilder &b, ProductType type) {
 }
 
 void TeamEmitter::spreadQueries(Builder &b, Value tile, ProductType type, int64_t keyRun) {
-  stageQueries(b, tile, type, keyRun);
+  stageQueries(b, tile, type, facts.loadsMatrices ? keyRun : 0);
   auto found = stagedQueries.find({tile.getAsOpaquePointer(), type});
   const StagedOperand &operand = found->second;
   useStaging(operand.stageBytes);
   auto &sets = words[found->first];
   const Type word = wordTypeOf(b, type);
   const int64_t channels = paddedKeys(cast<VectorType>(tile.getType()).getDimSize(1));
-  if (keyRun) {
+  if (keyRun && facts.loadsMatrices) {
     // Eight channels of a row are words of two steps. The rows below, zeros, are loaded too: the assembler would make
     // zeros that it knows anew for every product.
     constexpr int64_t chunk = 8;
@@ -342,12 +345,18 @@ void TeamEmitter::spreadQueries(Builder &b, Value tile, ProductType type, int64_
     stagedQueries.erase(found);
     return;
   }
-  MatrixReader reader(*this, b, operand, wordOf(b, 0), Use::Queries);
+  const int64_t rows = cast<VectorType>(tile.getType()).getDimSize(0);
+  const TeamShape shape = shapeOf(rows);
+  Value rowWarp = arith::RemUIOp::create(b, warp, wordOf(b, shape.rowWarps));
+  auto reader = createReader(*this, b, operand, mulWords(b, rowWarp, operand.atom->m * shape.rowTiles), Use::Queries,
+                             channels, keyRun / operand.atom->a().inSize(Axis::Register));
   const int64_t steps = channels / operand.atom->k;
   for (int64_t set = 0; set < setsOf(type); ++set) {
     SmallVector<Value> &loaded = sets.emplace_back();
-    for (int64_t step = 0; step < steps; ++step) {
-      llvm::append_range(loaded, reader.load(0, step * operand.atom->k, set, word));
+    for (int64_t row = 0; row < shape.rowTiles; ++row) {
+      for (int64_t step = 0; step < steps; step += reader->steps) {
+        llvm::append_range(loaded, reader->load(row * operand.atom->m, step * operand.atom->k, set, word));
+      }
     }
   }
   stagedQueries.erase(found);
@@ -403,7 +412,7 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   if (inStaging != stagedQueries.end()) {
     Value rowWarp = arith::RemUIOp::create(b, warp, wordOf(b, shape.rowWarps));
     queries = createReader(*this, b, inStaging->second, mulWords(b, rowWarp, atom.m * shape.rowTiles), Use::Queries,
-                           channels);
+                           channels, reader->steps);
   } else if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * firstSize) || hasFailed()) {
     return hasFailed() ? failure() : fail(op) << "expects its first operand as words of " << atom.name;
   }

@@ -63,6 +63,7 @@ void Ring::prepare() {
   if (ofRegisters) {
     // What is stored behind a barrier was loaded in front of a product: a second stage would gain nothing.
     stages = 1;
+    toEnd = countsToEnd(first, loop);
   }
   for (StagedOperand &operand : operands) {
     operand.offset = stagingBytes;

@@ -52,7 +52,10 @@ public:
   //===-- RingOfRegisters.cpp ---------------------------------------------===//
   /// Whether rows go through registers, to one stage. Numbers of slots are words then: the loop's variable is an i32.
   bool isOfRegisters() const { return ofRegisters; }
-  /// The page of this warp's (or lane's) rows of the tile at `iv`, which is inside the loop.
+  /// Whether a tile counts the slots up to the loop's end, so that one behind it has none.
+  bool countsSlotsToEnd() const { return toEnd; }
+  /// The page of this warp's (or lane's) rows of the tile at `iv`, which is inside the loop or, where tiles count to
+  /// the end, the first behind it.
   mlir::Value lookUp(mlir::ImplicitLocOpBuilder &b, mlir::Value iv);
   /// Where this warp's rows of a tile begin and end, as numbers that a loop can carry; no row where not `inside` (i1).
   llvm::SmallVector<mlir::Value> locate(mlir::ImplicitLocOpBuilder &b, mlir::Value iv, mlir::Value page,
@@ -109,7 +112,7 @@ private:
   TeamEmitter &emitter;
   mlir::scf::ForOp loop;
   int64_t warps, stages = 0, rowsPerWarp = 0, stagingBytes = 0;
-  bool ofRegisters = false;
+  bool ofRegisters = false, toEnd = false;
   /// As many rows of a warp, and the next ones, surely lie side by side in one page: all, or what several copies make.
   int64_t runRows = 1;
 };

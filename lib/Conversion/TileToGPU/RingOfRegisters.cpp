@@ -95,33 +95,6 @@ Ring::PiecePlace Ring::placeOf(ImplicitLocOpBuilder &b, const StagedOperand &ope
           divides ? i * (lanes / ofRow) : 0};
 }
 
-/// A number of slots as it is at iteration `iv` of a loop, all words: slots are less than 2^31.
-static Value wordAt(ImplicitLocOpBuilder &b, scf::ForOp loop, Value value, Value iv) {
-  if (value == loop.getInductionVar()) {
-    return iv;
-  }
-  if (auto constant = getConstantIntValue(value)) {
-    return wordOf(b, *constant);
-  }
-  if (loop.isDefinedOutsideOfLoop(value)) {
-    return toWord(b, value);
-  }
-  Operation *op = value.getDefiningOp();
-  auto operandAt = [&](unsigned i) { return wordAt(b, loop, op->getOperand(i), iv); };
-  if (isa_and_nonnull<arith::IndexCastOp>(op)) {
-    return operandAt(0);
-  }
-  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::MinSIOp, arith::MaxSIOp, arith::DivUIOp,
-                      arith::RemUIOp>(op)) {
-    OperationState state(b.getLoc(), op->getName());
-    state.addOperands({operandAt(0), operandAt(1)});
-    state.addTypes(b.getI32Type());
-    return b.create(state)->getResult(0);
-  }
-  IRMapping mapping;
-  return toWord(b, valueAt(b, loop, value, iv, mapping));
-}
-
 Value Ring::blockOffset(ImplicitLocOpBuilder &b, Value page) {
   const CacheMemory &cache = *operands.front().cache;
   Value bytes = arith::MulIOp::create(b, toIndex(b, page), indexOf(b, cache.layout.pageBytes));
@@ -136,8 +109,11 @@ Value Ring::lookUp(ImplicitLocOpBuilder &b, Value iv) {
   const StagedOperand &operand = operands.front();
   tile::OperandOp op = operand.op;
   Value slot = wordAt(b, loop, op.getSlot(), iv), count = wordAt(b, loop, op.getCount(), iv);
-  // Rows past the end have no page: the last row's stands for theirs. A tile may count no slot at all.
-  Value last = arith::MaxSIOp::create(b, addWords(b, count, -1), wordOf(b, 0));
+  // Rows past the end have no page: the last row's stands for theirs. Other tiles may count no slot at all.
+  Value last = addWords(b, count, -1);
+  if (!toEnd) {
+    last = arith::MaxSIOp::create(b, last, wordOf(b, 0));
+  }
   Value row = arith::MinSIOp::create(b, ownRow(b), last);
   Value logical = b.createOrFold<arith::DivUIOp>(addWords(b, slot, row), wordOf(b, operand.cache->type.getPage()));
   Value table = emitter.context.tableRow(b, *operand.cache, op.getSequence(), op.getHead());
@@ -149,7 +125,9 @@ SmallVector<Value> Ring::locate(ImplicitLocOpBuilder &b, Value iv, Value page, V
   Value slot = wordAt(b, loop, op.getSlot(), iv), warpRow = mulWords(b, emitter.warp, rowsPerWarp), zero = wordOf(b, 0);
   // Rows from this warp's first to the tile's end.
   Value left = arith::SubIOp::create(b, wordAt(b, loop, op.getCount(), iv), warpRow);
-  left = arith::SelectOp::create(b, inside, left, zero);
+  if (!toEnd) {
+    left = arith::SelectOp::create(b, inside, left, zero);
+  }
   if (runRows == 1) {
     return {page, left};
   }
@@ -175,8 +153,8 @@ SmallVector<Value> Ring::load(ImplicitLocOpBuilder &b, size_t number, Value iv, 
                                   cast<MemRefType>(pages.getType()).getMemorySpace());
   SmallVector<Value> runs;
   for (size_t i = 0; runRows > 1 && i < tilePlace.size(); i += 3) {
-    Value begin = arith::AddIOp::create(b, tilePlace[i], codes);
-    begin = arith::AddIOp::create(b, begin, toIndex(b, mulWords(b, tilePlace[i + 1], rowBytes)));
+    Value begin = arith::AddIOp::create(b, tilePlace[i], toIndex(b, mulWords(b, tilePlace[i + 1], rowBytes)));
+    begin = arith::AddIOp::create(b, begin, codes);
     Value bytes = toIndex(b, mulWords(b, tilePlace[i + 2], rowBytes));
     runs.push_back(memref::ReinterpretCastOp::create(b, viewType, pages, OpFoldResult(begin),
                                                      ArrayRef<OpFoldResult>{bytes},
@@ -296,8 +274,9 @@ LogicalResult TeamEmitter::emitRegisterLoop(const TileLoop &tiles, Ring &ring) {
   state.set(lowered.getRegionIterArgs(), loop.getRegionIterArgs());
   Value next = arith::AddIOp::create(inner, present, step);
   Value hasNext = arith::CmpIOp::create(inner, arith::CmpIPredicate::slt, next, upper);
-  // Behind the last tile that one is looked up again, and nothing is loaded.
-  Value looked = arith::SelectOp::create(inner, hasNext, next, present);
+  // Behind the last tile nothing is loaded, and that one is looked up again: its last slot, where tiles count to the
+  // end.
+  Value looked = ring.countsSlotsToEnd() ? next : arith::SelectOp::create(inner, hasNext, next, present).getResult();
   for (StagedOperand &operand : ring.operands) {
     operand.stage = wordOf(inner, operand.offset);
     staged[operand.op.getResult()] = operand;

@@ -44,9 +44,9 @@ protected:
 struct LaneRun {
   int64_t slot, channel, count;
 };
-/// All that it asks for of so many slots and channels of keys or values.
+/// All that it asks for of so many slots and channels of keys or values; of keys at most `chunk` channels at once.
 llvm::SmallVector<LaneRun> laneRuns(const MmaAtom &atom, Use use, int64_t steps, int64_t tiles, int64_t slots,
-                                    int64_t channels);
+                                    int64_t channels, int64_t chunk);
 
 } // namespace kvc
 

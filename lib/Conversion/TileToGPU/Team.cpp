@@ -1,5 +1,7 @@
 //===- Team.cpp - Layouts of a team, control flow -------------------------===//
 #include "CodeTile.h"
+#include "DirectTile.h"
+#include "Ring.h"
 
 using namespace mlir;
 using namespace kvc;
@@ -80,9 +82,21 @@ int64_t TeamEmitter::keyRun(tile::MmaOp op) {
   auto [found, isNew] = keyRuns.try_emplace(op, 0);
   auto loop = op->getParentOfType<scf::ForOp>();
   if (!isNew || op.getContract() != tile::Contract::Channels || !loop || op->getBlock() != loop.getBody() ||
-      !facts.loadsMatrices || dividesValues || shapeOf(op.getA().getType().getDimSize(0)).rowWarps > 1 ||
-      setsOf(productOf(op.getB())) > 1 || !queriesFit(op)) {
+      dividesValues || shapeOf(op.getA().getType().getDimSize(0)).rowWarps > 1 || setsOf(productOf(op.getB())) > 1 ||
+      !queriesFit(op)) {
     return found->second;
+  }
+  if (!facts.loadsMatrices) {
+    SmallVector<LateOperand> others;
+    if (!describeLoop(*this, loop, others).loop) {
+      return 0;
+    }
+    for (const std::unique_ptr<DirectTile> &tile : directTiles(loop)) {
+      if (tile->shape().op == op.getB().getDefiningOp()) {
+        keyRuns[op] = tile->keyRun();
+      }
+    }
+    return keyRuns[op];
   }
   // As the loops see it: keys and values, each the operand of one product.
   const auto operands =
@@ -403,7 +417,8 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
       stageQueries(b, tile, type);
       continue;
     }
-    if (shapeOf(tileType.getDimSize(0)).usesHalf()) {
+    const TeamShape shape = shapeOf(tileType.getDimSize(0));
+    if (shape.usesHalf() || (!facts.loadsMatrices && shape.columnWarps > 1)) {
       spreadQueries(b, tile, type, keyRun(mma));
       continue;
     }

@@ -422,6 +422,11 @@ bool isMultipleOf(mlir::Value value, int64_t factor, unsigned depth = 0);
 mlir::Value valueAt(mlir::ImplicitLocOpBuilder &b, mlir::scf::ForOp loop, mlir::Value value, mlir::Value iv,
                     mlir::IRMapping &mapping);
 
+/// A number of slots as it is at iteration `iv` of a loop, all words: slots are less than 2^31.
+mlir::Value wordAt(mlir::ImplicitLocOpBuilder &b, mlir::scf::ForOp loop, mlir::Value value, mlir::Value iv);
+/// Whether the tiles of a loop count the slots up to its end, so that there are some inside and none behind.
+bool countsToEnd(tile::OperandOp op, mlir::scf::ForOp loop);
+
 inline mlir::Value wordOf(mlir::ImplicitLocOpBuilder &b, int64_t value) {
   return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }

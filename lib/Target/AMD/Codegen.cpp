@@ -36,6 +36,12 @@ FailureOr<std::string> amd::generate(ModuleOp module, const Target &target, Code
   static SoundPasses passes;
   return generateTeamCode(module, target, form, buildAMDPipeline, [](llvm::Module &code) {
     code.getContext().setOptPassGate(passes);
+    for (llvm::Function &function : code) {
+      // No number is a signalling NaN, so that maxima need not make them quiet first.
+      if (!function.isDeclaration()) {
+        function.addFnAttr("amdgpu-ieee", "false");
+      }
+    }
     code.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", codeObjectVersion);
   });
 }

@@ -4,6 +4,7 @@
 #include "kvc/Target/AMD/Passes.h"
 
 #include "kvc/Dialect/Tile/IR/Lanes.h"
+#include "kvc/Target/Atoms.h"
 #include "kvc/Target/LLVM/TeamKernels.h"
 #include "kvc/Target/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,9 +12,12 @@
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <map>
 
 namespace kvc {
 #define GEN_PASS_DEF_AMDLOWERLANESPASS
@@ -47,10 +51,13 @@ constexpr MmaInstruction instructions[] = {
     {"m16n16k16w32x2.bf16", "llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v16i16", false, 0},
 };
 
+/// Words that lanes hold from a kernel's entry on.
+using HeldWords = std::map<std::pair<Operation *, int64_t>, Value>;
+
 class LaneLowering {
 public:
-  LaneLowering(Operation *op, const Target &target)
-      : op(op), target(target), facts(*target.team), b(op->getLoc(), op) {}
+  LaneLowering(Operation *op, const Target &target, HeldWords &heldWords)
+      : op(op), target(target), facts(*target.team), heldWords(heldWords), b(op->getLoc(), op) {}
 
   LogicalResult run() {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
@@ -66,6 +73,7 @@ public:
         .Case([&](gpu::ShuffleOp op) { return lowerShuffle(op); })
         .Case([&](vector::TransferReadOp op) { return lowerRead(op); })
         .Case([&](memref::LoadOp op) { return lowerLoad(op); })
+        .Case([&](arith::OrIOp op) { return lowerOr(op); })
         .Default([](Operation *op) {
           if (op->hasTrait<tile::LaneLevel>()) {
             return LogicalResult(op->emitOpError() << "has no lowering to AMD's GPUs yet");
@@ -179,24 +187,35 @@ private:
     }
     // Data of 32 bits, addresses by offset alone.
     constexpr int32_t flags = 7 << 12 | 4 << 15;
-    constexpr unsigned bufferSpace = 8;
+    // Pointers with a descriptor: what is known of an offset stays beside the load, whose instruction takes it.
+    constexpr unsigned bufferSpace = 7;
     auto valueOf = [&](OpFoldResult number) { return getValueOrCreateConstantIndexOp(b, b.getLoc(), number); };
     // A view is the same in all lanes; that the compiler does not always see.
-    auto uniform = [&](OpFoldResult number) -> Value {
-      Value word = arith::IndexCastOp::create(b, b.getI64Type(), valueOf(number));
+    auto uniform = [&](Value number) -> Value {
+      Value word = arith::IndexCastOp::create(b, b.getI64Type(), number);
       return LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr("llvm.amdgcn.readfirstlane"), word)
           .getResult(0);
     };
-    Value begin = addressOf(b, view.getSource(), uniform(view.getMixedOffsets().front()), 0, globalSpace);
-    Value size = uniform(view.getMixedSizes().front());
+    // A number and what is added to it.
+    auto split = [](Value number) -> std::pair<Value, int64_t> {
+      auto sum = number.getDefiningOp<arith::AddIOp>();
+      const std::optional<int64_t> constant = sum ? getConstantIntValue(sum.getRhs()) : std::nullopt;
+      return constant ? std::pair(sum.getLhs(), *constant) : std::pair(number, int64_t(0));
+    };
+    auto [start, further] = split(valueOf(view.getMixedOffsets().front()));
+    Value begin = addressOf(b, view.getSource(), arith::ConstantIndexOp::create(b, further), 0, globalSpace);
+    auto memory = LLVM::LLVMPointerType::get(b.getContext(), globalSpace),
+         pointer = LLVM::LLVMPointerType::get(b.getContext(), bufferSpace);
+    begin = LLVM::GEPOp::create(b, memory, b.getI8Type(), begin, ArrayRef<LLVM::GEPArg>{uniform(start)});
+    Value size = uniform(valueOf(view.getMixedSizes().front()));
     Value stride = arith::ConstantOp::create(b, b.getI16IntegerAttr(0));
-    auto pointer = LLVM::LLVMPointerType::get(b.getContext(), bufferSpace);
-    Value buffer = ROCDL::MakeBufferRsrcOp::create(b, pointer, begin, stride, size, word(flags));
-    Value offset = arith::IndexCastOp::create(b, b.getI32Type(), op.getIndices().front());
+    Value at = ROCDL::MakeBufferRsrcOp::create(b, pointer, begin, stride, size, word(flags));
+    auto [own, known] = split(op.getIndices().front());
+    Value offset = arith::IndexCastOp::create(b, b.getI32Type(), own);
+    at = LLVM::GEPOp::create(b, pointer, b.getI8Type(), at, ArrayRef<LLVM::GEPArg>{offset});
+    at = LLVM::GEPOp::create(b, pointer, b.getI8Type(), at, ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(known)});
     auto words = VectorType::get({type.getDimSize(0) / 4}, b.getI32Type());
-    Value raw = LLVM::CallIntrinsicOp::create(b, words, b.getStringAttr("llvm.amdgcn.raw.ptr.buffer.load"),
-                                              ValueRange{buffer, offset, word(0), word(0)})
-                    .getResult(0);
+    Value raw = LLVM::LoadOp::create(b, words, at, /*alignment=*/type.getDimSize(0));
     return replace(LLVM::BitcastOp::create(b, type, raw).getResult());
   }
 
@@ -226,6 +245,32 @@ private:
     return replace(LLVM::LoadOp::create(b, op.getType(), address, bytes, /*isVolatile=*/false,
                                         /*isNonTemporal=*/false, /*isInvariant=*/true)
                        .getResult());
+  }
+
+  /// (x & c) | d is one instruction, but takes only one constant on CDNA: a lane holds the other one.
+  LogicalResult lowerOr(arith::OrIOp op) {
+    auto isLiteral = [](Value value) {
+      const std::optional<int64_t> constant = getConstantIntValue(value);
+      return constant && (*constant < -16 || *constant > 64);
+    };
+    auto mask = op.getLhs().getDefiningOp<arith::AndIOp>();
+    auto function = op->getParentOfType<func::FuncOp>();
+    if (facts.lanes != 64 || !op.getType().isInteger(32) || !mask || !isLiteral(mask.getRhs()) ||
+        !isLiteral(op.getRhs())) {
+      return success();
+    }
+    const int64_t constant = *getConstantIntValue(op.getRhs());
+    Value &held = heldWords[{function, constant}];
+    if (!held) {
+      OpBuilder entry(&function.getBody().front(), function.getBody().front().begin());
+      const std::string text = "v_mov_b32 $0, " + std::to_string(constant);
+      held = LLVM::InlineAsmOp::create(entry, op.getLoc(), op.getType(), ValueRange{}, text, "=v",
+                                       /*has_side_effects=*/false, /*is_align_stack=*/false,
+                                       LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
+                 .getResult(0);
+    }
+    op.getRhsMutable().assign(held);
+    return success();
   }
 
   /// The words of an operand as one vector of `element`.
@@ -266,8 +311,75 @@ private:
   Operation *op;
   const Target &target;
   const TeamFacts &facts;
+  HeldWords &heldWords;
   ImplicitLocOpBuilder b;
 };
+
+/// Wait states that must lie between a matrix instruction and a read of its result.
+int64_t distanceOf(const MmaAtom &atom, const Target &target) {
+  const int64_t productsOfPass = target.cpu == "gfx90a" ? 512 : 1024;
+  return atom.m * atom.n * atom.k / productsOfPass + 3;
+}
+
+/// Keeps what reads sums behind a branch away from the products in front of it. LLVM 22 looks for them along one path
+/// to each block, which is not always the shortest. What takes the sums on is assembly that waits: nothing reads them
+/// before, whatever is scheduled.
+void keepDistance(Block &block, const Target &target) {
+  SmallVector<tile::LaneMmaOp> products;
+  for (Operation &branch : llvm::make_early_inc_range(block)) {
+    if (auto product = dyn_cast<tile::LaneMmaOp>(branch)) {
+      products.push_back(product);
+    }
+    if (!isa<scf::IfOp>(branch)) {
+      continue;
+    }
+    // What a loop carries on is read far behind.
+    auto readsLater = [&](OpOperand &use) {
+      Operation *user = block.findAncestorOpInBlock(*use.getOwner());
+      return user && !branch.isBeforeInBlock(user) ? user == &branch : user && !user->hasTrait<OpTrait::IsTerminator>();
+    };
+    ImplicitLocOpBuilder b(branch.getLoc(), &branch);
+    SmallVector<tile::LaneMmaOp> open;
+    SmallVector<Value> sums;
+    SmallVector<Type> types;
+    std::string outputs, inputs;
+    int64_t distance = 0;
+    for (tile::LaneMmaOp product : products) {
+      const bool isRead =
+          llvm::any_of(product->getResults(), [&](Value sum) { return llvm::any_of(sum.getUses(), readsLater); });
+      if (isRead) {
+        types.push_back(VectorType::get({static_cast<int64_t>(product.getNumResults())}, b.getF32Type()));
+        sums.push_back(vector::FromElementsOp::create(b, types.back(), product.getResults()));
+        outputs += "=v,";
+        inputs += "," + std::to_string(open.size());
+        open.push_back(product);
+        distance = std::max(distance, distanceOf(*lookupMmaAtom(product.getAtom()), target));
+      }
+    }
+    products.clear();
+    if (open.empty()) {
+      continue;
+    }
+    std::string text;
+    for (; distance > 0; distance -= 8) {
+      text += (text.empty() ? "s_nop " : "\n\ts_nop ") + std::to_string(std::min<int64_t>(distance, 8) - 1);
+    }
+    Type type = types.size() == 1 ? types.front() : LLVM::LLVMStructType::getLiteral(b.getContext(), types);
+    outputs.pop_back();
+    Value kept = LLVM::InlineAsmOp::create(b, type, sums, text, outputs + inputs, /*has_side_effects=*/false,
+                                           /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+                                           LLVM::AsmDialectAttr(), ArrayAttr())
+                     .getResult(0);
+    for (auto [number, product] : llvm::enumerate(open)) {
+      Value all =
+          open.size() == 1 ? kept : LLVM::ExtractValueOp::create(b, kept, ArrayRef<int64_t>(number)).getResult();
+      for (auto [i, sum] : llvm::enumerate(product.getResults())) {
+        Value one = vector::ExtractOp::create(b, all, static_cast<int64_t>(i));
+        sum.replaceUsesWithIf(one, readsLater);
+      }
+    }
+  }
+}
 
 struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
   void runOnOperation() override {
@@ -278,10 +390,14 @@ struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
       return signalPassFailure();
     }
     amd::lowerCopies(getOperation());
+    if (target->team->lanes == 64) {
+      getOperation().walk([&](Block *block) { keepDistance(*block, *target); });
+    }
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
+    HeldWords heldWords;
     for (Operation *op : ops) {
-      if (failed(LaneLowering(op, *target).run())) {
+      if (failed(LaneLowering(op, *target, heldWords).run())) {
         return signalPassFailure();
       }
     }
