@@ -3,6 +3,7 @@
 #define KVC_TARGET_SCHEDULE_H
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
+#include "kvc/Target/Atoms.h"
 #include "kvc/Target/Target.h"
 
 #include <string>
@@ -23,6 +24,24 @@ struct AttentionShape {
   int64_t group;
   kvcache::CacheType cache;
 };
+
+/// What a warp has of a tile on a machine whose lanes read operands by themselves, that is without matrix loads.
+struct WarpTile {
+  /// Instructions' rows, slots and channels of keys and of the accumulator.
+  int64_t rows, slots, keys, values;
+  /// Sets of words of a query that stay in registers; 0 where they are read of staging memory for every tile.
+  int64_t querySets;
+  /// Registers of a lane with what is on its way from pages: to staging memory, in turns, or to the products.
+  int64_t onTheirWay;
+  bool isDirect = false;
+};
+
+/// Whether a lane has the registers for it.
+bool fitsRegisters(const TeamFacts &facts, const WarpTile &tile);
+
+/// Of values, whose operand has neighbouring slots of a channel in a word: neighbouring channels of a slot that a lane
+/// reads at once, for as many tiles of the channels that a warp accumulates.
+int64_t valueTilesOf(const TeamFacts &facts, const MmaAtom &atom, int64_t channels);
 
 /// The one place that picks tile sizes. Overridden by the attribute `tile.schedule` of an attention op. `target` is
 /// null where the module names none.

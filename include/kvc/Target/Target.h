@@ -45,6 +45,10 @@ struct TeamFacts {
   llvm::StringLiteral tallMmaAtom = "";
   /// Whether one instruction adds or multiplies two pairs of f32 numbers.
   bool pairsF32 = false;
+
+  /// Whether lanes read operands of staging memory by themselves in the order of the code, a piece ahead of its
+  /// product: where they have no registers beside the vector ones, no more than that fits them.
+  constexpr bool readsInOrder() const { return !loadsMatrices && laneRegisters <= 256; }
 };
 
 /// A target of the compiler.

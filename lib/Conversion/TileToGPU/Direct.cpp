@@ -319,6 +319,30 @@ private:
 };
 } // namespace
 
+/// Whether a lane has registers for the tiles of a loop, with the next ones on their way; queries may stay in staging
+/// memory.
+static bool fitRegisters(const TeamEmitter &emitter, ArrayRef<std::unique_ptr<DirectTile>> tiles) {
+  if (!emitter.facts.readsInOrder() || tiles.empty()) {
+    return true;
+  }
+  WarpTile all{1, tiles.front()->shape().slotsOfWarp, 0, 0, /*querySets=*/0, 0, /*isDirect=*/true};
+  for (const std::unique_ptr<DirectTile> &tile : tiles) {
+    const DirectShape &shape = tile->shape();
+    (shape.use == Use::Keys ? all.keys : all.values) = shape.plane->channels;
+    all.onTheirWay += registersOf(*tile);
+  }
+  return fitsRegisters(emitter.facts, all);
+}
+
+int64_t kvc::registersOf(const DirectTile &tile) {
+  int64_t bits = 0;
+  for (Type type : tile.types()) {
+    auto vector = cast<VectorType>(type);
+    bits += llvm::alignTo(vector.getNumElements() * vector.getElementTypeBitWidth(), 32);
+  }
+  return bits / 32;
+}
+
 SmallVector<std::unique_ptr<DirectTile>> TeamEmitter::directTiles(scf::ForOp loop) {
   SmallVector<std::unique_ptr<DirectTile>> tiles;
   for (Operation &op : *loop.getBody()) {
@@ -336,7 +360,7 @@ SmallVector<std::unique_ptr<DirectTile>> TeamEmitter::directTiles(scf::ForOp loo
     }
     tiles.push_back(std::move(tile));
   }
-  return tiles;
+  return fitRegisters(*this, tiles) ? std::move(tiles) : SmallVector<std::unique_ptr<DirectTile>>();
 }
 
 LogicalResult TeamEmitter::emitDirectLoop(const TileLoop &of, ArrayRef<std::unique_ptr<DirectTile>> tiles) {

@@ -65,6 +65,9 @@ protected:
   const DirectShape form;
 };
 
+/// Registers of a lane with a tile.
+int64_t registersOf(const DirectTile &tile);
+
 /// Gives numbers in registers: a vector for each run of the shape.
 std::unique_ptr<StageReader> createHeldReader(mlir::ImplicitLocOpBuilder &b, const DirectShape &shape,
                                               llvm::ArrayRef<mlir::Value> numbers);

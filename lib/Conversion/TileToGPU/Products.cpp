@@ -109,7 +109,11 @@ StagedOperand TeamEmitter::describeQueries(int64_t rows, int64_t channels, Produ
   StagedOperand operand;
   operand.product = type;
   operand.atom = &atomFor(type, rows);
-  layOutStage(operand, paddedKeys(channels));
+  if (facts.readsInOrder()) {
+    layOutPadded(operand, paddedKeys(channels));
+  } else {
+    layOutStage(operand, paddedKeys(channels));
+  }
   const TeamShape shape = shapeOf(rows);
   operand.slots = operand.atom->m * shape.rowTiles * shape.rowWarps;
   operand.setBytes = operand.slots * operand.stageRow;
@@ -220,7 +224,7 @@ public:
     ownSlot = emitter.coordinate(b, layout, slotAxis, 0);
     Value ownChannel = mulWords(b, emitter.coordinate(b, layout, channelAxis, 0), steps * tiles);
     ownChunk = b.createOrFold<arith::DivUIOp>(ownChannel, wordOf(b, 8));
-    ownBytes = addWords(b, mulWords(b, addWords(b, rows, ownSlot), operand.stageRow),
+    ownBytes = addWords(b, mulWords(b, addWords(b, rows, operand.placeOfRow(b, ownSlot)), operand.stageRow),
                         mulWords(b, b.createOrFold<arith::RemUIOp>(ownChannel, wordOf(b, 8)), 2));
   }
 
@@ -433,6 +437,28 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     std::tie(acc[2 * tile], acc[2 * tile + 1]) = std::tie(sums[0], sums[1]);
     std::tie(unused[2 * tile], unused[2 * tile + 1]) = std::tie(sums[2], sums[3]);
   };
+  // A piece of the second operand and what of the first meets it.
+  struct Piece {
+    int64_t column;
+    SmallVector<Value> second;
+    SmallVector<SmallVector<Value>> first;
+  };
+  auto multiplyPiece = [&](Piece &piece) {
+    if (isTransposed) {
+      multiply(piece.second, piece.first.front(),
+               MutableArrayRef<Value>(acc).slice(piece.column * sumSize / 2, sumSize));
+      return;
+    }
+    for (int64_t part = 0; part < reader->steps * reader->tiles; ++part) {
+      ValueRange secondWords = ValueRange(piece.second).slice(part * secondSize, secondSize);
+      for (int64_t row = 0; row < shape.rowTiles; ++row) {
+        ArrayRef<Value> firstWords =
+            ArrayRef<Value>(piece.first[row]).slice(part / reader->tiles * firstSize, firstSize);
+        multiplyRows(firstWords, secondWords, row * columnTiles + piece.column + part % reader->tiles);
+      }
+    }
+  };
+  std::optional<Piece> ahead;
   for (auto [firstSet, secondSet] : productTerms(operand.product)) {
     for (int64_t step = 0; step < steps; step += reader->steps) {
       SmallVector<SmallVector<Value>> first;
@@ -443,22 +469,23 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
                           ArrayRef(sets[firstSet]).slice((row * steps + step) * firstSize, reader->steps * firstSize)));
       }
       for (int64_t column = 0; column < columnTiles; column += reader->tiles) {
-        SmallVector<Value> second = isScores ? reader->load(column * atom.n, step * atom.k, secondSet, word)
-                                             : reader->load(step * atom.k, column * atom.n, secondSet, word);
-        if (isTransposed) {
-          multiply(second, first.front(), MutableArrayRef<Value>(acc).slice(column * sumSize / 2, sumSize));
+        Piece piece{column,
+                    isScores ? reader->load(column * atom.n, step * atom.k, secondSet, word)
+                             : reader->load(step * atom.k, column * atom.n, secondSet, word),
+                    first};
+        if (!facts.readsInOrder()) {
+          multiplyPiece(piece);
           continue;
         }
-        for (int64_t piece = 0; piece < reader->steps * reader->tiles; ++piece) {
-          ValueRange secondWords = ValueRange(second).slice(piece * secondSize, secondSize);
-          for (int64_t row = 0; row < shape.rowTiles; ++row) {
-            ArrayRef<Value> firstWords =
-                ArrayRef<Value>(first[row]).slice(piece / reader->tiles * firstSize, firstSize);
-            multiplyRows(firstWords, secondWords, row * columnTiles + column + piece % reader->tiles);
-          }
+        if (ahead) {
+          multiplyPiece(*ahead);
         }
+        ahead = std::move(piece);
       }
     }
+  }
+  if (ahead) {
+    multiplyPiece(*ahead);
   }
   fragments[op.getResult()] = {layout, acc};
   if (auto after = afterProduct.find(op); after != afterProduct.end()) {

@@ -38,7 +38,16 @@ void Ring::prepare() {
     operand.slots = op.getType().getSlots();
     rowsPerWarp = operand.slots / warps;
     ofRegisters = emitter.isTall(rows);
-    if (!ofRegisters) {
+    if (emitter.facts.readsInOrder()) {
+      // Lanes read neighbours of a row of values, and the same of several rows of keys.
+      layOutPadded(operand, channels);
+      if (mma.getContract() == tile::Contract::Slots) {
+        operand.stageRow = operand.chunks * 16;
+      } else if (llvm::isPowerOf2_64(rowsPerWarp)) {
+        operand.rowDistance = operand.atom->b()(0, 1, 0)[Axis::Column];
+      }
+      operand.stageBytes = operand.slots * operand.stageRow;
+    } else if (!ofRegisters) {
       layOutStage(operand, channels);
       operand.stageBytes = operand.slots * operand.stageRow;
     } else if (mma.getContract() == tile::Contract::Channels) {
@@ -60,7 +69,7 @@ void Ring::prepare() {
       emitter.queryBytes + given * tileBytes * emitter.schedule.getSlots() / first.getType().getSlots();
   stages =
       std::clamp<int64_t>((room - stagingBytes) / tileBytes, operands.size() == 1 ? 2 : 1, std::max<int64_t>(given, 2));
-  if (ofRegisters) {
+  if (ofRegisters || (emitter.facts.readsInOrder() && operands.size() > 1)) {
     // What is stored behind a barrier was loaded in front of a product: a second stage would gain nothing.
     stages = 1;
     toEnd = countsToEnd(first, loop);
@@ -143,6 +152,10 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
   const int64_t lanes = emitter.facts.lanes, chunks = operand.chunks, rowBytes = chunks * 16;
   const int64_t slots = op.getType().getSlots();
   const int64_t copies = llvm::divideCeil(rowsPerWarp * chunks, lanes);
+  // Lanes copy chunks that follow each other, or as many rows below each other as keep what one lane copies at known
+  // distances.
+  const int64_t across = std::min<int64_t>(chunks & -chunks, lanes), down = lanes / across, parts = chunks / across;
+  const bool isGrid = emitter.facts.readsInOrder() && rowsPerWarp % down == 0;
 
   auto inside = scf::IfOp::create(b, isInside(b, iv), /*withElseRegion=*/false);
   ImplicitLocOpBuilder yes = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), inside.thenBlock());
@@ -162,11 +175,16 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
   // Where this lane's copies of a run begin.
   SmallVector<Value> runs;
   for (int64_t first = 0; runRows > 1 && first < rowsPerWarp; first += runRows) {
-    Value own = runRows == rowsPerWarp ? page : emitter.shuffleFrom(yes, page, wordOf(yes, first));
+    Value entry = runRows == rowsPerWarp ? page : emitter.shuffleFrom(yes, page, wordOf(yes, first));
     Value row = addWords(yes, warpRow, first);
     Value place = arith::MulIOp::create(yes, slotInPage(yes, slot, row), indexOf(yes, rowBytes));
-    Value base = arith::AddIOp::create(yes, planeOffset(yes, own), place);
-    runs.push_back(arith::AddIOp::create(yes, base, toIndex(yes, mulWords(yes, emitter.lane, 16))));
+    Value base = arith::AddIOp::create(yes, planeOffset(yes, entry), place);
+    Value own = mulWords(yes, emitter.lane, 16);
+    if (isGrid) {
+      own = addWords(yes, mulWords(yes, arith::DivUIOp::create(yes, emitter.lane, wordOf(yes, across)), rowBytes),
+                     mulWords(yes, arith::RemUIOp::create(yes, emitter.lane, wordOf(yes, across)), 16));
+    }
+    runs.push_back(arith::AddIOp::create(yes, base, toIndex(yes, own)));
   }
 
   auto emitCopies = [&](ImplicitLocOpBuilder &b, bool isFull) {
@@ -174,14 +192,19 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
     const int64_t stepRows = lanes % chunks == 0 ? lanes / chunks : 0;
     const int64_t period = !stepRows ? copies : operand.swizzled ? std::max<int64_t>(1, 8 / stepRows) : 1;
     for (int64_t i = 0; i < copies; ++i) {
-      const int64_t number = i % period, further = (i - number) * stepRows;
-      Value piece = addWords(b, emitter.lane, stepRows ? 0 : i * lanes);
-      Value row = arith::DivUIOp::create(b, piece, wordOf(b, chunks));
-      Value chunk = arith::RemUIOp::create(b, piece, wordOf(b, chunks));
+      const int64_t number = isGrid ? 0 : i % period, further = isGrid ? i / parts * down : (i - number) * stepRows;
+      const int64_t furtherChunk = isGrid ? i % parts * across : 0;
+      Value piece = addWords(b, emitter.lane, isGrid || stepRows ? 0 : i * lanes);
+      Value ofRow = wordOf(b, isGrid ? across : chunks);
+      Value row = arith::DivUIOp::create(b, piece, ofRow), chunk = arith::RemUIOp::create(b, piece, ofRow);
       row = addWords(b, row, number * stepRows);
       Value from;
-      int64_t displacement = 0;
-      if (!runs.empty()) {
+      int64_t displacement = furtherChunk * 16;
+      if (isGrid && !runs.empty()) {
+        const int64_t run = further / runRows;
+        from = runs[run];
+        displacement += (further - run * runRows) * rowBytes;
+      } else if (!runs.empty()) {
         const int64_t run = i * lanes / (runRows * chunks);
         from = runs[run];
         displacement = i * lanes * 16 - run * runRows * rowBytes;
@@ -199,8 +222,9 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
         stagedChunk =
             arith::XOrIOp::create(b, chunk, arith::RemUIOp::create(b, addWords(b, row, warpRow), wordOf(b, 8)));
       }
-      Value to = addWords(b, addWords(b, mulWords(b, addWords(b, row, warpRow), operand.stageRow), stageBase),
-                          mulWords(b, stagedChunk, 16));
+      Value stagedRow = operand.placeOfRow(b, addWords(b, row, warpRow));
+      Value to =
+          addWords(b, addWords(b, mulWords(b, stagedRow, operand.stageRow), stageBase), mulWords(b, stagedChunk, 16));
       Value valid;
       if (!isFull) {
         // Subtracted from the count, which changes, so that no row numbers are kept in registers.
@@ -209,7 +233,7 @@ void Ring::copy(ImplicitLocOpBuilder &b, size_t number, Value iv, Value page, Va
       }
       auto emit = [&](ImplicitLocOpBuilder &b) {
         tile::CopyAsyncOp::create(b, operand.cache->pages, from, displacement, emitter.staging, to,
-                                  further * operand.stageRow, valid);
+                                  operand.placeOfRow(further) * operand.stageRow + furtherChunk * 16, valid);
       };
       if ((i + 1) * lanes <= rowsPerWarp * chunks) {
         emit(b);

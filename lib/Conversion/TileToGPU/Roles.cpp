@@ -16,6 +16,7 @@
 #include "TeamEmitter.h"
 
 #include "mlir/IR/Remarks.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <numeric>
 

@@ -40,6 +40,9 @@ int64_t TeamEmitter::widestValues() const {
 }
 
 bool TeamEmitter::queriesFit(tile::MmaOp op) {
+  if (facts.readsInOrder()) {
+    return queriesFitInOrder(op);
+  }
   // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest, more
   // of it where a kernel has code for warp groups too.
   const bool hasRoles = teamWarps != schedule.getWarps();
@@ -56,6 +59,25 @@ bool TeamEmitter::queriesFit(tile::MmaOp op) {
   return shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters + decoding <= registers;
 }
 
+bool TeamEmitter::queriesFitInOrder(tile::MmaOp op) {
+  const TeamShape shape = shapeOf(op.getA().getType().getDimSize(0));
+  const auto type = op.getB().getType();
+  const int64_t values = widestValues();
+  WarpTile tile{shape.rowTiles,     dividesValues ? type.getSlots() : type.getSlots() / shape.columnWarps,
+                type.getChannels(), dividesValues ? values / shape.columnWarps : values,
+                /*querySets=*/1,    type.getSlots() * std::max(type.getChannels(), values) / (2 * warps * facts.lanes)};
+  auto loop = op->getParentOfType<scf::ForOp>();
+  const auto direct = loop ? directTiles(loop) : SmallVector<std::unique_ptr<DirectTile>>();
+  if (!direct.empty()) {
+    tile.isDirect = true;
+    tile.onTheirWay = 0;
+    for (const std::unique_ptr<DirectTile> &operand : direct) {
+      tile.onTheirWay += registersOf(*operand);
+    }
+  }
+  return setsOf(productOf(op.getB())) == 1 && fitsRegisters(facts, tile);
+}
+
 void TeamEmitter::placeQueries() {
   auto walk = [&](auto visit) {
     context.kernel.walk([&](tile::MmaOp op) {
@@ -65,15 +87,20 @@ void TeamEmitter::placeQueries() {
     });
   };
   // Tiles with less than an instruction's slots for each warp would be filled up to that.
-  dividesValues = !schedule.getProducers() && schedule.getSlots() < rowsOfInstruction * schedule.getWarps();
+  walk([&](tile::MmaOp op) {
+    const TeamShape shape = shapeOf(op.getA().getType().getDimSize(0));
+    dividesValues |= !schedule.getProducers() && shape.columnWarps > 1 &&
+                     op.getB().getType().getSlots() < rowsOfInstruction * shape.columnWarps;
+  });
   // Whether any of them divides the values decides for all.
   walk([&](tile::MmaOp op) { queriesFit(op); });
   separateFirstOperands();
   walk([&](tile::MmaOp op) {
     if (!queriesFit(op)) {
       const int64_t rows = op.getA().getType().getDimSize(0), channels = op.getB().getType().getChannels();
-      tilesInStaging.insert(op.getA());
-      queryBytes = std::max(queryBytes, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
+      int64_t &bytes = tilesInStaging[op.getA()];
+      bytes = std::max(bytes, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
+      queryBytes = std::max(queryBytes, bytes);
     }
   });
 }
@@ -110,9 +137,14 @@ int64_t TeamEmitter::keyRun(tile::MmaOp op) {
 }
 
 int64_t TeamEmitter::queryBytesBefore(scf::ForOp loop) const {
-  const bool isAfterTile = llvm::any_of(
-      tilesInStaging, [&](Value tile) { return tile.getParentRegion()->isAncestor(loop->getParentRegion()); });
-  return isAfterTile ? queryBytes : 0;
+  int64_t most = 0;
+  for (auto [tile, bytes] : tilesInStaging) {
+    if (tile.getParentRegion()->isAncestor(loop->getParentRegion())) {
+      // Elsewhere all loops begin behind the largest, so that they have equally many stages.
+      most = std::max(most, facts.readsInOrder() ? bytes : queryBytes);
+    }
+  }
+  return most;
 }
 
 void TeamEmitter::barrier(Builder &b) {
@@ -237,12 +269,7 @@ Layout TeamEmitter::rowLayout(const MmaAtom &atom, int64_t rows) const {
 }
 
 int64_t TeamEmitter::valueTiles(const MmaAtom &atom, int64_t channels) const {
-  constexpr int64_t most = 8;
-  int64_t tiles = facts.loadsMatrices ? 1 : most;
-  while (channels % (tiles * atom.n)) {
-    tiles /= 2;
-  }
-  return tiles;
+  return facts.loadsMatrices ? 1 : valueTilesOf(facts, atom, channels);
 }
 
 int64_t TeamEmitter::keySteps(const MmaAtom &atom, int64_t channels) const {

@@ -23,7 +23,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -84,6 +84,13 @@ struct StagedOperand {
   /// Of values of a tall atom, that lie there as `Woven` says; null else.
   const struct Woven *woven = nullptr;
   ProductType product = ProductType::F16;
+  /// Rows of 16 lie in staging memory in the order of the lanes that read them: those that neighbours read are
+  /// `rowDistance` apart.
+  int64_t rowDistance = 1;
+
+  /// Where a row lies.
+  int64_t placeOfRow(int64_t row) const;
+  mlir::Value placeOfRow(mlir::ImplicitLocOpBuilder &b, mlir::Value row) const;
 };
 
 /// How rows of so many channels lie in staging memory: eight rows of a matrix must fall on different banks. Either
@@ -190,8 +197,9 @@ public:
 
   /// Whether warps that share rows divide the channels of the output instead of the slots.
   bool dividesValues = false;
-  /// Query tiles that stay in staging memory, in front of what loops put there, and the bytes of the largest.
-  llvm::SetVector<mlir::Value> tilesInStaging;
+  /// Query tiles that stay in staging memory, in front of what loops put there, with their bytes, and those of the
+  /// largest.
+  llvm::MapVector<mlir::Value, int64_t> tilesInStaging;
   int64_t queryBytes = 0;
   /// What of it a loop leaves alone.
   int64_t queryBytesBefore(mlir::scf::ForOp loop) const;
@@ -398,6 +406,7 @@ private:
   int64_t widestValues() const;
   /// Whether a product's queries fit beside the rest.
   bool queriesFit(tile::MmaOp op);
+  bool queriesFitInOrder(tile::MmaOp op);
   llvm::LogicalResult emitOp(mlir::Operation *op);
   /// The first operand of products is made where it is defined, before the loops that use it.
   llvm::LogicalResult packFirstOperand(mlir::Value tile);

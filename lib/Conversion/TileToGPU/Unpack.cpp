@@ -324,6 +324,24 @@ void kvc::layOutPadded(StagedOperand &operand, int64_t channels) {
   operand.stageRow = (operand.chunks | 1) * chunkBytes;
 }
 
+/// Rows that have a place together.
+static constexpr int64_t placedRows = 16;
+
+int64_t StagedOperand::placeOfRow(int64_t row) const {
+  const int64_t own = row % placedRows;
+  return row - own + own % rowDistance * (placedRows / rowDistance) + own / rowDistance;
+}
+
+Value StagedOperand::placeOfRow(ImplicitLocOpBuilder &b, Value row) const {
+  if (rowDistance == 1) {
+    return row;
+  }
+  Value own = arith::RemUIOp::create(b, row, wordOf(b, placedRows));
+  Value group = mulWords(b, arith::DivUIOp::create(b, row, wordOf(b, placedRows)), placedRows);
+  Value low = mulWords(b, arith::RemUIOp::create(b, own, wordOf(b, rowDistance)), placedRows / rowDistance);
+  return addWords(b, group, addWords(b, low, arith::DivUIOp::create(b, own, wordOf(b, rowDistance))));
+}
+
 StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   StagedOperand operand{};
   Source source = sourceOf(op);

@@ -3,6 +3,7 @@
 
 #include "kvc/Target/AMD/Passes.h"
 #include "kvc/Target/LLVM/CodeGeneration.h"
+#include "kvc/Target/Target.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/Target/LLVM/ROCDL/Utils.h"
 #include "mlir/Target/LLVMIR/Dialect/ROCDL/ROCDLToLLVMIRTranslation.h"
@@ -20,9 +21,15 @@ static constexpr uint32_t codeObjectVersion = 600;
 namespace {
 /// LLVM 22's last peephole pass takes `s_and_b64 vcc, exec, vcc` away in front of a branch on VCC, though a block
 /// behind the branch still reads the SCC that it gives. Only machine CSE leaves such reads (docs/rationale/amd.md).
+/// Products must not sink behind the branches that store what was copied beside them: they would leave their operands
+/// in registers until then.
 struct SoundPasses : llvm::OptPassGate {
+  explicit SoundPasses(bool sinks) : sinks(sinks) {}
   bool isEnabled() const override { return true; }
-  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override { return pass != "machine-cse"; }
+  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override {
+    return pass != "machine-cse" && (sinks || pass != "machine-sink");
+  }
+  bool sinks;
 };
 } // namespace
 
@@ -33,8 +40,8 @@ void amd::prepareContext(MLIRContext *context) {
 }
 
 FailureOr<std::string> amd::generate(ModuleOp module, const Target &target, CodeForm form) {
-  static SoundPasses passes;
-  return generateTeamCode(module, target, form, buildAMDPipeline, [](llvm::Module &code) {
+  SoundPasses passes(/*sinks=*/!target.team->readsInOrder());
+  return generateTeamCode(module, target, form, buildAMDPipeline, [&](llvm::Module &code) {
     code.getContext().setOptPassGate(passes);
     for (llvm::Function &function : code) {
       // No number is a signalling NaN, so that maxima need not make them quiet first.

@@ -1,5 +1,6 @@
 //===- LowerLanes.cpp - Lanes, waves and matrix units as instructions ----===//
 #include "Copies.h"
+#include "Order.h"
 
 #include "kvc/Target/AMD/Passes.h"
 
@@ -392,6 +393,9 @@ struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
     amd::lowerCopies(getOperation());
     if (target->team->lanes == 64) {
       getOperation().walk([&](Block *block) { keepDistance(*block, *target); });
+    }
+    if (target->team->readsInOrder()) {
+      amd::keepReadsBehindProducts(getOperation());
     }
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });

@@ -179,9 +179,106 @@ static TeamTile chooseTeamTile(const AttentionShape &shape, const TeamFacts &fac
   return {teamWarps, rowsPerWarp, rowsPerWarp, 1};
 }
 
+/// The atom of 16-bit products of a warp.
+static const MmaAtom &warpAtom(const TeamFacts &facts) { return *lookupMmaAtom((facts.mmaAtom + ".f16").str()); }
+
+/// Words of 32 bits of a lane's share of 16-bit numbers.
+static int64_t wordsOf(const Layout &operand) { return operand.inSize(Axis::Register) / 2; }
+
+int64_t kvc::valueTilesOf(const TeamFacts &facts, const MmaAtom &atom, int64_t channels) {
+  constexpr int64_t most = 8, otherRegisters = 112;
+  const int64_t sums = channels / atom.n * atom.d().inSize(Axis::Register);
+  int64_t tiles = most;
+  // One piece is used while the next one is read.
+  while (tiles > 1 &&
+         (channels % (tiles * atom.n) || sums + 2 * tiles * wordsOf(atom.b()) + otherRegisters > facts.laneRegisters)) {
+    tiles /= 2;
+  }
+  return tiles;
+}
+
+bool kvc::fitsRegisters(const TeamFacts &facts, const WarpTile &tile) {
+  constexpr int64_t otherRegisters = 64;
+  const MmaAtom &atom = warpAtom(facts);
+  const int64_t first = wordsOf(atom.a()), second = wordsOf(atom.b()), sums = atom.d().inSize(Axis::Register);
+  const int64_t acc = tile.rows * tile.values / atom.n * sums, scores = tile.rows * tile.slots / atom.n * sums,
+                probs = tile.rows * tile.slots / atom.k * first;
+  const int64_t queries = tile.querySets * tile.rows * tile.keys / atom.k * first,
+                queriesRead = tile.querySets ? 0 : 2 * tile.rows * first;
+  // One piece of an operand is used while the next one is read; from registers only words of values are made.
+  const int64_t values = second * valueTilesOf(facts, atom, tile.values);
+  const int64_t keysRead = tile.isDirect ? 0 : 2 * second, valuesRead = tile.isDirect ? values : 2 * values;
+  const int64_t most = std::max(scores + keysRead + queriesRead, probs + valuesRead);
+  // The compiler keeps the number of each of a lane's slots for the masks.
+  const int64_t numbers = tile.slots / atom.n * sums;
+  return acc + queries + tile.onTheirWay + most + numbers + otherRegisters <= facts.laneRegisters;
+}
+
+/// Bytes of a row of keys in staging memory where lanes read it, an odd number of chunks; of values as they are.
+static int64_t readKeyBytes(int64_t channels) { return (channels / 8 | 1) * 16; }
+
+/// Whether a tile of a decode step that warps copy to staging memory fits: they divide its slots, or the channels.
+static bool fitsDecode(const AttentionShape &shape, const TeamFacts &facts, int64_t slots, int64_t warps) {
+  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
+  constexpr int64_t roundChannels = 64;
+  const bool divides = slots < warps * rowsPerWarp;
+  const int64_t bytes = slots * (readKeyBytes(keys) + values * 2) + rowsPerWarp * readKeyBytes(keys);
+  const int64_t copied = slots * std::max(keys, values) / (2 * warps * facts.lanes);
+  const bool fitsRows = !divides || values % (warps * roundChannels) == 0;
+  return fitsRows && bytes <= facts.stagingBytes &&
+         fitsRegisters(facts, {1, divides ? slots : slots / warps, keys, divides ? values / warps : values,
+                               /*querySets=*/0, copied});
+}
+
+/// Rows of the smallest such tile.
+static int64_t readRows(const AttentionShape &shape, const TeamFacts &facts) {
+  return isWide(shape, facts) ? rowsPerWarp : teamWarps * rowsPerWarp;
+}
+
+/// Where lanes read operands in order and keys and values are copied: the largest tile that fits registers and staging
+/// memory. What is copied goes through registers, so that a second stage would gain nothing.
+static tile::ScheduleAttr chooseReadingSchedule(const AttentionShape &shape, const Target &target) {
+  constexpr int64_t split = 1024;
+  const TeamFacts &facts = *target.team;
+  if (!facts.readsInOrder() || !areCopied(shape.cache)) {
+    return {};
+  }
+  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim(),
+                heads = headsOf(shape, readRows(shape, facts));
+  auto schedule = [&](int64_t rows, int64_t slots) {
+    return tile::ScheduleAttr::get(shape.cache.getContext(), rows / heads, slots, split, teamWarps, /*stages=*/1,
+                                   /*producers=*/0);
+  };
+  if (isWide(shape, facts)) {
+    // Warps divide the channels, as those of a decode step do where a tile has less slots than all of them take.
+    int64_t slots = teamWarps * rowsPerWarp / 2;
+    while (slots > rowsPerWarp && !fitsDecode(shape, facts, slots, teamWarps)) {
+      slots /= 2;
+    }
+    return fitsDecode(shape, facts, slots, teamWarps) ? schedule(rowsPerWarp, slots) : tile::ScheduleAttr();
+  }
+  for (int64_t rowTiles : {2, 1}) {
+    for (int64_t slots = teamWarps * rowsPerWarp; slots >= rowTiles * rowsPerWarp; slots /= 2) {
+      const int64_t rows = teamWarps * rowTiles * rowsPerWarp;
+      const int64_t copied = slots * std::max(keys, values) / (2 * teamWarps * facts.lanes);
+      const int64_t bytes = slots * (readKeyBytes(keys) + values * 2);
+      for (int64_t sets : {1, 0}) {
+        const bool fitsStaging = bytes + (sets ? 0 : rows * readKeyBytes(keys)) <= facts.stagingBytes;
+        if (fitsStaging && fitsRegisters(facts, {rowTiles, slots, keys, values, sets, copied})) {
+          return schedule(rows, slots);
+        }
+      }
+    }
+  }
+  return {};
+}
+
 int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
   if (!target || !target->team) {
     return shape.group;
+  }
+  if (chooseReadingSchedule(shape, *target)) {
+    return headsOf(shape, readRows(shape, *target->team));
   }
   const bool isTile = !chooseGroupSchedule(shape, *target) && !chooseTallSchedule(shape, *target);
   return headsOf(shape, isTile ? chooseTeamTile(shape, *target->team).rows : teamWarps * rowsPerWarp);
@@ -193,6 +290,9 @@ static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const 
     return schedule;
   }
   if (tile::ScheduleAttr schedule = chooseTallSchedule(shape, target)) {
+    return schedule;
+  }
+  if (tile::ScheduleAttr schedule = chooseReadingSchedule(shape, target)) {
     return schedule;
   }
   const TeamFacts &facts = *target.team;
@@ -234,10 +334,34 @@ tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target
                                  /*producers=*/0);
 }
 
+/// The same where lanes read operands in order and keys and values are copied: the largest tile that warps load from
+/// pages to registers, else one that they copy.
+static int64_t chooseReadSlots(const AttentionShape &shape, const TeamFacts &facts, tile::ScheduleAttr schedule) {
+  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim(), warps = schedule.getWarps();
+  const int64_t slots = warps * rowsPerWarp;
+  const bool isDirect = shape.group <= rowsPerWarp && shape.cache.getPage() % rowsPerWarp == 0;
+  for (int64_t own : {2 * rowsPerWarp, rowsPerWarp}) {
+    const int64_t loaded = own / rowsPerWarp * (keys + values) / rowsPerWarp * wordsOf(warpAtom(facts).b());
+    if (isDirect && schedule.getSplit() % (warps * own) == 0 && fitsDecode(shape, facts, warps * own, warps) &&
+        fitsRegisters(facts, {1, own, keys, values, /*querySets=*/0, loaded, /*isDirect=*/true})) {
+      return warps * own;
+    }
+  }
+  for (int64_t copied = slots; copied > rowsPerWarp; copied /= 2) {
+    if (fitsDecode(shape, facts, copied, warps)) {
+      return copied;
+    }
+  }
+  return rowsPerWarp;
+}
+
 int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target, tile::ScheduleAttr schedule) {
   const int64_t slots = schedule.getSlots();
   if (!target || !target->team || isWide(shape, *target->team) || schedule.getSplit() % (2 * slots)) {
     return slots;
+  }
+  if (target->team->readsInOrder() && areCopied(shape.cache)) {
+    return chooseReadSlots(shape, *target->team, schedule);
   }
   if (!target->team->loadsMatrices) {
     // Lanes read pages, where tiles of all warps begin at whole instructions. Loops that do not must fit staging

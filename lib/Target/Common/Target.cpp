@@ -29,6 +29,9 @@ static constexpr TeamFacts gfx90a = cdna(64 << 10, 110, false), gfx942 = cdna(64
                            gfx950 = cdna(160 << 10, 256, true), gfx1100 = rdna(96, false, "m16n16k16w32x2"),
                            gfx1151 = rdna(40, false, "m16n16k16w32x2"), gfx1201 = rdna(64, true, "m16n16k16w32");
 
+// Two halves make a word by one permutation of bytes, not by two moves of halves.
+static constexpr llvm::StringLiteral rdnaFeatures = "-real-true16";
+
 static constexpr Target targetTable[] = {
     {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 1, 4, 4, 2, 512 << 10},
     {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", 16, 1, 4, 8, 2, 1 << 20},
@@ -45,9 +48,9 @@ static constexpr Target targetTable[] = {
     {"gfx90a", "amdgcn-amd-amdhsa", "gfx90a", "", 16, 1, 4, 4, 4, 16 << 10, &gfx90a},
     {"gfx942", "amdgcn-amd-amdhsa", "gfx942", "", 16, 1, 4, 4, 4, 32 << 10, &gfx942},
     {"gfx950", "amdgcn-amd-amdhsa", "gfx950", "", 16, 1, 4, 4, 4, 32 << 10, &gfx950},
-    {"gfx1100", "amdgcn-amd-amdhsa", "gfx1100", "", 16, 1, 4, 4, 4, 32 << 10, &gfx1100},
-    {"gfx1151", "amdgcn-amd-amdhsa", "gfx1151", "", 16, 1, 4, 4, 4, 32 << 10, &gfx1151},
-    {"gfx1201", "amdgcn-amd-amdhsa", "gfx1201", "", 16, 1, 4, 4, 4, 32 << 10, &gfx1201},
+    {"gfx1100", "amdgcn-amd-amdhsa", "gfx1100", rdnaFeatures, 16, 1, 4, 4, 4, 32 << 10, &gfx1100},
+    {"gfx1151", "amdgcn-amd-amdhsa", "gfx1151", rdnaFeatures, 16, 1, 4, 4, 4, 32 << 10, &gfx1151},
+    {"gfx1201", "amdgcn-amd-amdhsa", "gfx1201", rdnaFeatures, 16, 1, 4, 4, 4, 32 << 10, &gfx1201},
 };
 
 llvm::ArrayRef<Target> kvc::getTargets() { return targetTable; }
