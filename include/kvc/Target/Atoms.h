@@ -48,6 +48,9 @@ int64_t bitsOf(AtomElement element);
 llvm::ArrayRef<MmaAtom> getMmaAtoms();
 /// The row of that name; null when there is none.
 const MmaAtom *lookupMmaAtom(llvm::StringRef name);
+/// The row of an instruction that does two steps of `atom` at once: their operands side by side are its operands. Null
+/// when there is none.
+const MmaAtom *pairedAtom(const MmaAtom &atom);
 
 /// The row of that name in the table of group atoms; null when there is none.
 const GroupMmaAtom *lookupGroupMmaAtom(llvm::StringRef name);

@@ -45,6 +45,10 @@ struct TeamFacts {
   llvm::StringLiteral tallMmaAtom = "";
   /// Whether one instruction adds or multiplies two pairs of f32 numbers.
   bool pairsF32 = false;
+  /// Whether the atoms' instructions have a form that does two steps at once (`pairedAtom`).
+  bool pairsSteps = false;
+  /// Dies, each with a cache of its own, that blocks are dealt to in turn: a power of two.
+  int64_t dies = 1;
 
   /// Whether lanes read operands of staging memory by themselves in the order of the code, a piece ahead of its
   /// product: where they have no registers beside the vector ones, no more than that fits them.

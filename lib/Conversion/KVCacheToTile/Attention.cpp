@@ -9,6 +9,7 @@
 #include "DecodePlan.h"
 #include "Lowerings.h"
 
+#include "kvc/Target/ItemOrder.h"
 #include "kvc/Target/PageLayout.h"
 #include "kvc/Target/Schedule.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -22,6 +23,12 @@
 using namespace mlir;
 using namespace kvc;
 using namespace kvc::kvcache;
+
+/// Dies that the items of a kernel are dealt to.
+static int64_t diesOf(AttentionOp op) {
+  const Target *target = getTargetOf(op);
+  return target && target->team ? target->team->dies : 1;
+}
 
 /// The softmax state of a tile: max [M], sum [M], acc [M x Dv].
 using State = SmallVector<Value, 3>;
@@ -235,12 +242,32 @@ static void emitDecode(AttentionKernel &k, const DecodeShape &shape, Value spans
   storeTile(k, state, outputs.partialOut, outputs.partialLse, number, one);
 }
 
-/// Entries with several rows: an item is a tile of tokens.
-static void emitPrefill(AttentionKernel &k, const Outputs &outputs, int64_t parts) {
+/// Sets the work item's coordinates where dies have caches of their own: units of work of an entry and KV head, and the
+/// parts of its query heads, read the same keys and values. Returns the unit.
+static Value setCoordinatesOnDies(AttentionKernel &k, Value entries, Value units, int64_t parts) {
   ImplicitLocOpBuilder &b = k.b();
-  Value entries = tile::EntriesOp::create(b, k.batch), rest = arith::DivUIOp::create(b, k.kernel.item, entries);
-  k.entry = arith::RemUIOp::create(b, k.kernel.item, entries);
-  Value unit = setHeads(k, rest, k.kvHeads, parts);
+  auto toWord = [&](Value index) -> Value { return arith::IndexCastUIOp::create(b, b.getI32Type(), index); };
+  Value heads = createIndex(b, k.kvHeads), divider = createIndex(b, parts);
+  const auto [group, member] = placeOnDies(b, toWord(k.kernel.item), toWord(createMul(b, entries, heads)),
+                                           toWord(createMul(b, units, divider)), diesOf(k.op));
+  k.entry = arith::DivUIOp::create(b, group, heads);
+  k.head = arith::RemUIOp::create(b, group, heads);
+  Value part = arith::RemUIOp::create(b, member, divider);
+  k.queryHead = createMul(b, createAdd(b, createMul(b, k.head, divider), part), createIndex(b, k.group));
+  return arith::DivUIOp::create(b, member, divider);
+}
+
+/// Entries with several rows: an item is a tile of tokens. `units`: tiles of an entry; null where dies do not matter.
+static void emitPrefill(AttentionKernel &k, const Outputs &outputs, int64_t parts, Value units) {
+  ImplicitLocOpBuilder &b = k.b();
+  Value entries = tile::EntriesOp::create(b, k.batch), unit;
+  if (units) {
+    unit = setCoordinatesOnDies(k, entries, units, parts);
+  } else {
+    Value rest = arith::DivUIOp::create(b, k.kernel.item, entries);
+    k.entry = arith::RemUIOp::create(b, k.kernel.item, entries);
+    unit = setHeads(k, rest, k.kvHeads, parts);
+  }
   k.sequence = tile::SequenceOp::create(b, k.batch, k.entry);
   auto range = tile::QueryRangeOp::create(b, k.batch, k.entry);
   Value begin = range.getBegin(), rows = arith::SubIOp::create(b, range.getEnd(), begin);
@@ -253,6 +280,11 @@ static void emitPrefill(AttentionKernel &k, const Outputs &outputs, int64_t part
   auto work = scf::IfOp::create(b, isMine, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(work.thenBlock());
+  if (units && k.op.getCausal()) {
+    // Tiles of later tokens see more: a die that begins with them does not end with one.
+    Value last = arith::DivUIOp::create(b, arith::SubIOp::create(b, rows, createIndex(b, 1)), createIndex(b, tokens));
+    first = arith::SubIOp::create(b, createMul(b, last, createIndex(b, tokens)), first);
+  }
   Value count = minimum(b, arith::SubIOp::create(b, rows, first), createIndex(b, tokens));
   Value row = createAdd(b, begin, first);
   QueryTile q = loadQueryTile(k, row, count, tokens);
@@ -474,9 +506,13 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   tiles = createMul(host, tiles, minimum(host, arith::SubIOp::create(host, maxRows, one), one));
   Value tileItems = createMul(host, createMul(host, entries, createIndex(host, kvHeads * parts)), tiles);
   {
-    KernelBuilder kernel(host, "attention", kernelInputs(op, {}), outs);
-    AttentionKernel k = createKernel(op, kernel, schedule, heads, /*own=*/0);
-    emitPrefill(k, {kernel.output(0), lse ? kernel.output(1) : Value()}, parts);
+    SmallVector<Value> own;
+    if (diesOf(op) > 1) {
+      own.push_back(tiles);
+    }
+    KernelBuilder kernel(host, "attention", kernelInputs(op, own), outs);
+    AttentionKernel k = createKernel(op, kernel, schedule, heads, own.size());
+    emitPrefill(k, {kernel.output(0), lse ? kernel.output(1) : Value()}, parts, own.empty() ? Value() : kernel.input(2));
     llvm::copy(kernel.dispatch(tileItems), outs.begin());
   }
   out = outs[0];

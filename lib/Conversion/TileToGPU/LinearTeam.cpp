@@ -38,7 +38,8 @@ SmallVector<LinearShape> shapesFor(int64_t itemTiles, const MmaAtom &atom) {
 } // namespace
 
 LinearTeam::LinearTeam(tile::LinearOp op, LinearContext &context, int64_t terms)
-    : op(op), context(context), atom(context.atom), b(op.getLoc(), op), inner(op.getInner()), terms(terms) {
+    : op(op), context(context), atom(context.atom), pair(context.facts.pairsSteps ? pairedAtom(context.atom) : nullptr),
+      b(op.getLoc(), op), inner(op.getInner()), terms(terms) {
   stepValues = segmentValues;
   laneRun = 8;
   hasOffset = false;
@@ -307,7 +308,8 @@ LinearTeam::Words LinearTeam::emitSegment(Value step, int64_t segment, int64_t l
 
 LinearTeam::Words LinearTeam::multiply(ArrayRef<Value> a, ArrayRef<Value> second, ArrayRef<Value> acc) {
   SmallVector<Type> types(context.sumsOfLane(), b.getF32Type());
-  auto mma = tile::LaneMmaOp::create(b, types, atom.name, a, second, acc);
+  const MmaAtom &used = second.size() > static_cast<size_t>(2 * context.foursOfLane) ? *pair : atom;
+  auto mma = tile::LaneMmaOp::create(b, types, used.name, a, second, acc);
   return Words(mma.getResults());
 }
 
@@ -316,13 +318,17 @@ void LinearTeam::addPlain(const LinearWeight &weight, ArrayRef<Value> rows, Valu
   SmallVector<SplitWords> a = loadPlain(weight, rows, step, segment, limit);
   for (auto [tile, words] : llvm::enumerate(x)) {
     MutableArrayRef<Value> own = sums.slice(tile * context.sumsOfLane(), context.sumsOfLane());
-    const int64_t stepWords = 2 * context.foursOfLane;
-    for (int64_t half : {0, 1}) {
+    const int64_t stepWords = 2 * context.foursOfLane, joined = pair ? 2 : 1;
+    for (int64_t half = 0; half < 2; half += joined) {
       // Small products first. Those of later terms are below the rounding of f32.
       for (int64_t together = terms - 1; together >= 0; --together) {
         for (int64_t term = 0; term <= std::min(together, weight.terms - 1); ++term) {
-          ArrayRef<Value> second = ArrayRef<Value>(words[together - term]).slice(stepWords * half, stepWords);
-          llvm::copy(multiply(a[half][term], second, own), own.begin());
+          Words first;
+          for (int64_t at = half; at < half + joined; ++at) {
+            llvm::append_range(first, a[at][term]);
+          }
+          ArrayRef<Value> second = ArrayRef<Value>(words[together - term]).slice(stepWords * half, stepWords * joined);
+          llvm::copy(multiply(first, second, own), own.begin());
         }
       }
     }
@@ -339,7 +345,7 @@ void LinearTeam::addCodes(const LinearWeight &weight, ArrayRef<Value> rows, Valu
     blocks.push_back({weight.memory, row, block, weight.alignment});
   }
   // One segment of two steps of the instruction, or two of one.
-  const int64_t perScale = weight.decoder.segmentValues, halves = perScale / atom.k;
+  const int64_t perScale = weight.decoder.segmentValues, halves = perScale / atom.k, joined = pair ? halves : 1;
   for (int64_t part = 0; part < segmentValues / perScale; ++part) {
     const int64_t number = (first % weight.blockValues) / perScale + part;
     SmallVector<DecodedSegment, 2> factors;
@@ -354,9 +360,13 @@ void LinearTeam::addCodes(const LinearWeight &weight, ArrayRef<Value> rows, Valu
       const int64_t perTile = context.sumsOfLane(), stepWords = 2 * context.foursOfLane;
       Words product(perTile, this->number(0));
       for (int64_t term = terms - 1; term >= 0; --term) {
-        for (int64_t half = 0; half < halves; ++half) {
-          product =
-              multiply(a[half], ArrayRef<Value>(words[term]).slice(stepWords * (part + half), stepWords), product);
+        for (int64_t half = 0; half < halves; half += joined) {
+          Words first;
+          for (int64_t at = half; at < half + joined; ++at) {
+            llvm::append_range(first, a[at]);
+          }
+          ArrayRef<Value> second = ArrayRef<Value>(words[term]).slice(stepWords * (part + half), stepWords * joined);
+          product = multiply(first, second, product);
         }
       }
       for (int64_t reg = 0; reg < perTile; ++reg) {

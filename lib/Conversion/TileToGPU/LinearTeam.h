@@ -143,6 +143,8 @@ private:
   tile::LinearOp op;
   LinearContext &context;
   const MmaAtom &atom;
+  /// The form of the atom's instruction that does two steps at once; null where there is none.
+  const MmaAtom *pair;
   Builder b;
   llvm::SmallVector<LinearWeight> weights;
   int64_t inner, terms, stepValues, steps, tail, chunkValues;

@@ -420,9 +420,11 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
   } else if (sets.empty() || sets[0].size() != static_cast<size_t>(shape.rowTiles * steps * firstSize) || hasFailed()) {
     return hasFailed() ? failure() : fail(op) << "expects its first operand as words of " << atom.name;
   }
+  const MmaAtom *pair = facts.pairsSteps ? pairedAtom(atom) : nullptr;
   auto multiply = [&](ValueRange x, ValueRange y, MutableArrayRef<Value> sums) {
     SmallVector<Type> types(sumSize, b.getF32Type());
-    auto mma = tile::LaneMmaOp::create(b, types, atom.name, x, y, ValueRange(ArrayRef<Value>(sums)));
+    const MmaAtom &used = y.size() > static_cast<size_t>(secondSize) ? *pair : atom;
+    auto mma = tile::LaneMmaOp::create(b, types, used.name, x, y, ValueRange(ArrayRef<Value>(sums)));
     llvm::copy(mma.getResults(), sums.begin());
   };
   // The other half of the rows is nobody's.
@@ -437,9 +439,10 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     std::tie(acc[2 * tile], acc[2 * tile + 1]) = std::tie(sums[0], sums[1]);
     std::tie(unused[2 * tile], unused[2 * tile + 1]) = std::tie(sums[2], sums[3]);
   };
-  // A piece of the second operand and what of the first meets it.
+  // A piece of the second operand and what of the first meets it: so many steps, and of those as many as one instruction
+  // does.
   struct Piece {
-    int64_t column;
+    int64_t column, loaded, joined;
     SmallVector<Value> second;
     SmallVector<SmallVector<Value>> first;
   };
@@ -449,30 +452,43 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
                MutableArrayRef<Value>(acc).slice(piece.column * sumSize / 2, sumSize));
       return;
     }
-    for (int64_t part = 0; part < reader->steps * reader->tiles; ++part) {
-      ValueRange secondWords = ValueRange(piece.second).slice(part * secondSize, secondSize);
-      for (int64_t row = 0; row < shape.rowTiles; ++row) {
-        ArrayRef<Value> firstWords =
-            ArrayRef<Value>(piece.first[row]).slice(part / reader->tiles * firstSize, firstSize);
-        multiplyRows(firstWords, secondWords, row * columnTiles + piece.column + part % reader->tiles);
+    for (int64_t own = 0; own < piece.loaded; own += piece.joined) {
+      for (int64_t tile = 0; tile < reader->tiles; ++tile) {
+        SmallVector<Value> secondWords;
+        for (int64_t at = own; at < own + piece.joined; ++at) {
+          llvm::append_range(secondWords,
+                             ArrayRef<Value>(piece.second).slice((at * reader->tiles + tile) * secondSize, secondSize));
+        }
+        for (int64_t row = 0; row < shape.rowTiles; ++row) {
+          ArrayRef<Value> firstWords =
+              ArrayRef<Value>(piece.first[row]).slice(own * firstSize, piece.joined * firstSize);
+          multiplyRows(firstWords, secondWords, row * columnTiles + piece.column + tile);
+        }
       }
     }
   };
   std::optional<Piece> ahead;
   for (auto [firstSet, secondSet] : productTerms(operand.product)) {
-    for (int64_t step = 0; step < steps; step += reader->steps) {
-      SmallVector<SmallVector<Value>> first;
+    for (int64_t step = 0, loaded = 0; step < steps; step += loaded) {
+      // Steps whose operands are loaded together, and of those as one instruction does.
+      loaded = pair && steps - step > 1 ? std::max<int64_t>(2, reader->steps) : reader->steps;
+      const int64_t joined = pair && loaded % 2 == 0 ? 2 : 1;
+      SmallVector<SmallVector<Value>> first(shape.rowTiles);
       for (int64_t row = 0; row < shape.rowTiles; ++row) {
-        first.push_back(
-            queries ? queries->load(row * atom.m, step * atom.k, firstSet, word)
-                    : SmallVector<Value>(
-                          ArrayRef(sets[firstSet]).slice((row * steps + step) * firstSize, reader->steps * firstSize)));
+        if (!queries) {
+          llvm::append_range(first[row],
+                             ArrayRef(sets[firstSet]).slice((row * steps + step) * firstSize, loaded * firstSize));
+        }
+        for (int64_t further = 0; queries && further < loaded; further += queries->steps) {
+          llvm::append_range(first[row], queries->load(row * atom.m, (step + further) * atom.k, firstSet, word));
+        }
       }
       for (int64_t column = 0; column < columnTiles; column += reader->tiles) {
-        Piece piece{column,
-                    isScores ? reader->load(column * atom.n, step * atom.k, secondSet, word)
-                             : reader->load(step * atom.k, column * atom.n, secondSet, word),
-                    first};
+        Piece piece{column, loaded, joined, {}, first};
+        for (int64_t at = step; at < step + loaded; at += reader->steps) {
+          llvm::append_range(piece.second, isScores ? reader->load(column * atom.n, at * atom.k, secondSet, word)
+                                                    : reader->load(at * atom.k, column * atom.n, secondSet, word));
+        }
         if (!facts.readsInOrder()) {
           multiplyPiece(piece);
           continue;

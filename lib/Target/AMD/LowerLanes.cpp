@@ -46,6 +46,8 @@ constexpr MmaInstruction instructions[] = {
     {"m16n16k32w64.bf16", "llvm.amdgcn.mfma.f32.16x16x32.bf16", true, 3},
     {"m32n32k8w64.f16", "llvm.amdgcn.mfma.f32.32x32x8f16", false, 3},
     {"m32n32k8w64.bf16", "llvm.amdgcn.mfma.f32.32x32x8bf16.1k", false, 3},
+    {"m32n32k16w64.f16", "llvm.amdgcn.mfma.f32.32x32x16.f16", false, 3},
+    {"m32n32k16w64.bf16", "llvm.amdgcn.mfma.f32.32x32x16.bf16", true, 3},
     {"m16n16k16w32.f16", "llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v8f16", false, 0},
     {"m16n16k16w32.bf16", "llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v8i16", false, 0},
     {"m16n16k16w32x2.f16", "llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v16f16", false, 0},

@@ -39,6 +39,10 @@ constexpr Mode wave64TallA[] = {{4, Register, 1, Column, 1}, {32, Lane, 1, Row, 
 constexpr Mode wave64TallB[] = {{4, Register, 1, Row, 1}, {32, Lane, 1, Column, 1}, {2, Lane, 32, Row, 4}};
 constexpr Mode wave64TallD[] = {
     {4, Register, 1, Column, 1}, {4, Register, 4, Column, 8}, {32, Lane, 1, Row, 1}, {2, Lane, 32, Column, 4}};
+constexpr Mode wave64TallLongA[] = {
+    {4, Register, 1, Column, 1}, {2, Register, 4, Column, 8}, {32, Lane, 1, Row, 1}, {2, Lane, 32, Column, 4}};
+constexpr Mode wave64TallLongB[] = {
+    {4, Register, 1, Row, 1}, {2, Register, 4, Row, 8}, {32, Lane, 1, Column, 1}, {2, Lane, 32, Row, 4}};
 
 // 16 rows again, of warps of 32 lanes.
 constexpr Mode wave32A[] = {{8, Register, 1, Column, 1}, {16, Lane, 1, Row, 1}, {2, Lane, 16, Column, 8}};
@@ -60,6 +64,9 @@ constexpr MmaAtom atoms[] = {
     {"m16n16k32w64.bf16", 16, 16, 32, AtomElement::BF16, AtomElement::F32, wave64LongA, wave64LongB, wave64A},
     {"m32n32k8w64.f16", 32, 32, 8, AtomElement::F16, AtomElement::F32, wave64TallA, wave64TallB, wave64TallD},
     {"m32n32k8w64.bf16", 32, 32, 8, AtomElement::BF16, AtomElement::F32, wave64TallA, wave64TallB, wave64TallD},
+    {"m32n32k16w64.f16", 32, 32, 16, AtomElement::F16, AtomElement::F32, wave64TallLongA, wave64TallLongB, wave64TallD},
+    {"m32n32k16w64.bf16", 32, 32, 16, AtomElement::BF16, AtomElement::F32, wave64TallLongA, wave64TallLongB,
+     wave64TallD},
     {"m16n16k16w32.f16", 16, 16, 16, AtomElement::F16, AtomElement::F32, wave32A, wave32B, wave32A},
     {"m16n16k16w32.bf16", 16, 16, 16, AtomElement::BF16, AtomElement::F32, wave32A, wave32B, wave32A},
     {"m16n16k16w32x2.f16", 16, 16, 16, AtomElement::F16, AtomElement::F32, twiceA, twiceB, wave32A},
@@ -92,6 +99,18 @@ const MmaAtom *kvc::lookupMmaAtom(llvm::StringRef name) {
   for (const MmaAtom &atom : atoms) {
     if (atom.name == name) {
       return &atom;
+    }
+  }
+  return nullptr;
+}
+
+const MmaAtom *kvc::pairedAtom(const MmaAtom &atom) {
+  const Layout a = atom.a().product(Layout({{2, Axis::Register, 1, Axis::Column, 1}})),
+               b = atom.b().product(Layout({{2, Axis::Register, 1, Axis::Row, 1}}));
+  for (const MmaAtom &other : atoms) {
+    if (other.operand == atom.operand && other.accumulator == atom.accumulator && other.a() == a && other.b() == b &&
+        other.d() == atom.d()) {
+      return &other;
     }
   }
   return nullptr;

@@ -3,6 +3,7 @@
 // RUN: kvc-compile %s --emit=asm --target=gfx942 -o - 2>/dev/null | FileCheck %s
 // RUN: kvc-compile %s --emit=asm --target=gfx90a -o - 2>/dev/null | FileCheck %s
 // RUN: kvc-compile %s --emit=vector --target=gfx942 -o - 2>/dev/null | FileCheck %s --check-prefix=LANES
+// RUN: kvc-compile %s --emit=asm --target=gfx950 -o - 2>/dev/null | FileCheck %s --check-prefix=PAIRS
 
 !kv = !kvcache.cache<heads = 2, dim = 128, page = 16, k = f16, v = f16>
 
@@ -13,6 +14,14 @@
 // CHECK-DAG: v_perm_b32
 // CHECK-NOT: v_cmp_eq_u64
 // CHECK: .amdhsa_private_segment_fixed_size 0
+
+// Where one instruction does two steps of k, all products of the kernel, prefill's and decode's, are made by it.
+// PAIRS-LABEL: {{^}}attention:
+// PAIRS-NOT: v_mfma_f32_{{32x32x8|16x16x16}}
+// PAIRS-DAG: v_mfma_f32_32x32x16{{_?}}f16
+// PAIRS-DAG: v_mfma_f32_16x16x32{{_?}}f16
+// PAIRS-NOT: v_mfma_f32_{{32x32x8|16x16x16}}
+// PAIRS: .amdhsa_private_segment_fixed_size 0
 
 // Of the keys a lane has pieces of 16 bytes of single slots, of the values 16 bytes of four slots each.
 // LANES-LABEL: func.func private @attention(

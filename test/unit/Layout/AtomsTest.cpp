@@ -110,13 +110,15 @@ TEST(Atoms, M16N16OfWaves64) {
 }
 
 TEST(Atoms, M32N32OfWaves64) {
-  for (const char *name : {"m32n32k8w64.f16", "m32n32k8w64.bf16"}) {
+  for (const char *name : {"m32n32k8w64.f16", "m32n32k8w64.bf16", "m32n32k16w64.f16", "m32n32k16w64.bf16"}) {
     const MmaAtom *atom = lookupMmaAtom(name);
     ASSERT_TRUE(atom);
-    auto summed = [](int64_t lane, int64_t v) { return 4 * (lane / 32) + v; };
+    const int64_t elements = atom->k / 2;
+    // With 16 values of k the instruction's element v of lane l is 8 (l / 32) + v: counted anew as above.
+    auto summed = [](int64_t lane, int64_t v) { return 8 * (v / 4) + 4 * (lane / 32) + v % 4; };
     auto other = [](int64_t lane, int64_t) { return lane % 32; };
-    expectHeldByLanes(atom->a(), 64, 4, other, summed);
-    expectHeldByLanes(atom->b(), 64, 4, summed, other);
+    expectHeldByLanes(atom->a(), 64, elements, other, summed);
+    expectHeldByLanes(atom->b(), 64, elements, summed, other);
     expectHeldByLanes(atom->d(), 64, 16, other,
                       [](int64_t lane, int64_t v) { return 8 * (v / 4) + 4 * (lane / 32) + v % 4; });
   }
@@ -149,8 +151,34 @@ TEST(Atoms, M16N16HeldTwice) {
   }
 }
 
+// What lanes hold for two steps of an instruction is what they hold for one of the other.
+TEST(Atoms, PairsTakeTheOperandsOfTwoSteps) {
+  const std::pair<const char *, const char *> pairs[] = {{"m16n16k16w64.f16", "m16n16k32w64.f16"},
+                                                         {"m16n16k16w64.bf16", "m16n16k32w64.bf16"},
+                                                         {"m32n32k8w64.f16", "m32n32k16w64.f16"},
+                                                         {"m32n32k8w64.bf16", "m32n32k16w64.bf16"}};
+  for (auto [one, two] : pairs) {
+    EXPECT_EQ(pairedAtom(*lookupMmaAtom(one)), lookupMmaAtom(two)) << one;
+  }
+  for (const MmaAtom &atom : getMmaAtoms()) {
+    const MmaAtom *pair = pairedAtom(atom);
+    if (!pair) {
+      continue;
+    }
+    EXPECT_EQ(pair->k, 2 * atom.k);
+    const int64_t held = atom.a().inSize(Axis::Register);
+    for (int64_t lane = 0; lane < 64; ++lane) {
+      for (int64_t i = 0; i < 2 * held; ++i) {
+        EXPECT_EQ(pair->a()(i, lane, 0)[Axis::Column], atom.a()(i % held, lane, 0)[Axis::Column] + i / held * atom.k);
+        EXPECT_EQ(pair->b()(i, lane, 0)[Axis::Row], atom.b()(i % held, lane, 0)[Axis::Row] + i / held * atom.k);
+      }
+    }
+  }
+}
+
 TEST(Atoms, ResultsOfExchangedAtomsAreOperands) {
-  for (const char *name : {"m16n16k16w64.f16", "m16n16k32w64.f16", "m32n32k8w64.f16", "m16n16k16w32.f16"}) {
+  for (const char *name :
+       {"m16n16k16w64.f16", "m16n16k32w64.f16", "m32n32k8w64.f16", "m32n32k16w64.f16", "m16n16k16w32.f16"}) {
     const MmaAtom *atom = lookupMmaAtom(name);
     Layout scores = atom->d().product(Layout({{64 / atom->n, Axis::Register, 1, Axis::Column, 1}}));
     Layout probabilities = atom->a().product(Layout({{64 / atom->k, Axis::Register, 1, Axis::Column, 1}}));
