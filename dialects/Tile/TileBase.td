@@ -28,6 +28,8 @@ def Tile_Dialect : Dialect {
     /// Attributes of a kernel that is run by a team of lanes: lanes of a team, bytes of staging memory that it needs.
     static constexpr ::llvm::StringLiteral teamAttr = "tile.team";
     static constexpr ::llvm::StringLiteral stagingAttr = "tile.staging";
+    /// Attribute of a load of lanes: the region of staging memory that it reads (`tile.load_transposed`).
+    static constexpr ::llvm::StringLiteral regionAttr = "tile.region";
     /// Attribute of a module: the name of the target row that layouts and lowerings follow.
     static constexpr ::llvm::StringLiteral targetAttr = "tile.target";
   }];

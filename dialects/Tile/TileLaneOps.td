@@ -84,6 +84,46 @@ def Tile_WaitAsyncOp : Tile_LaneOp<"wait_async", [MemoryEffects<[MemRead, MemWri
   let assemblyFormat = "$pending attr-dict";
 }
 
+def Tile_CopyWarpOp : Tile_LaneOp<"copy_warp", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts a copy of 16 bytes for each lane of a warp into staging memory, side by side";
+  let description = [{
+    Lane i's bytes come from byte `from`, its own, of a view, zeros where that lies behind the view's end, and go to `to` + 16 i, where `to` is
+    the same in all lanes. They arrive at any time before a `wait_warp`. All lanes of the warp take part. `region`: see `load_transposed`.
+    ```mlir
+    tile.copy_warp %view[%from + 512] to %staging[%to + 1024] region 0 : memref<?xi8, strided<[1], offset: ?>>, memref<65536xi8, #gpu.address_space<workgroup>>
+    ```
+  }];
+  let arguments = (ins Tile_Bytes:$source, I32:$from, DefaultValuedAttr<I64Attr, "0">:$from_displacement, Tile_Bytes:$target, I32:$to,
+                       DefaultValuedAttr<I64Attr, "0">:$to_displacement, I64Attr:$region);
+  let assemblyFormat = [{
+    $source `[` $from (`+` $from_displacement^)? `]` `to` $target `[` $to (`+` $to_displacement^)? `]` `region` $region attr-dict
+    `:` type($source) `,` type($target)
+  }];
+}
+
+def Tile_WaitWarpOp : Tile_LaneOp<"wait_warp", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until all that `copy_warp` of this warp copies has arrived";
+  let description = [{ Other warps see it after a barrier. }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_LoadTransposedOp : Tile_LaneOp<"load_transposed", [MemoryEffects<[MemRead]>]> {
+  let summary = "columns of 4 x 16 matrices of 16-bit elements in staging memory, one for each lane";
+  let description = [{
+    Of sixteen lanes, 4 r + c gives the byte offset of elements 4 c .. 4 c + 3 of row r (8 bytes, aligned). Lane l of them gets element l of the
+    four rows. What different `region`s name is never the same memory: a read need not wait for copies to another one. A `vector.load` names its
+    region by the attribute `tile.region`.
+    ```mlir
+    %v:2 = tile.load_transposed %staging[%offset + 512] region 1 : memref<65536xi8, #gpu.address_space<workgroup>> -> vector<2xf16>, vector<2xf16>
+    ```
+  }];
+  let arguments = (ins Tile_Bytes:$memory, I32:$offset, DefaultValuedAttr<I64Attr, "0">:$displacement, I64Attr:$region);
+  let results = (outs Tile_Word:$low, Tile_Word:$high);
+  let assemblyFormat = [{
+    $memory `[` $offset (`+` $displacement^)? `]` `region` $region attr-dict `:` type($memory) `->` type($low) `,` type($high)
+  }];
+}
+
 // Products of a group of warps -----------------------------------------------------------------------------------------
 //
 // An operand in staging memory lies in panels: columns of `swizzle` bytes, one panel behind the other, each with its rows one below the

@@ -47,6 +47,9 @@ struct TeamFacts {
   bool pairsF32 = false;
   /// Whether the atoms' instructions have a form that does two steps at once (`pairedAtom`).
   bool pairsSteps = false;
+  /// Whether warps copy rows to staging memory without registers (`tile.copy_warp`), and lanes read columns of rows
+  /// there (`tile.load_transposed`): query tiles of the tall atom do.
+  bool stagesRows = false;
   /// Dies, each with a cache of its own, that blocks are dealt to in turn: a power of two.
   int64_t dies = 1;
 

@@ -301,6 +301,9 @@ std::unique_ptr<StageReader> createReader(TeamEmitter &emitter, ImplicitLocOpBui
   if (operand.woven) {
     return std::make_unique<WovenReader>(emitter, b, operand);
   }
+  if (operand.image) {
+    return createImageReader(emitter, b, operand);
+  }
   if (!steps) {
     steps = use == Use::Values ? 1 : emitter.keySteps(*operand.atom, channels);
   }

@@ -38,10 +38,11 @@ void Ring::prepare() {
     operand.slots = op.getType().getSlots();
     rowsPerWarp = operand.slots / warps;
     ofRegisters = emitter.isTall(rows);
+    const bool isValues = mma.getContract() == tile::Contract::Slots;
     if (emitter.facts.readsInOrder()) {
       // Lanes read neighbours of a row of values, and the same of several rows of keys.
       layOutPadded(operand, channels);
-      if (mma.getContract() == tile::Contract::Slots) {
+      if (isValues) {
         operand.stageRow = operand.chunks * 16;
       } else if (llvm::isPowerOf2_64(rowsPerWarp)) {
         operand.rowDistance = operand.atom->b()(0, 1, 0)[Axis::Column];
@@ -50,12 +51,18 @@ void Ring::prepare() {
     } else if (!ofRegisters) {
       layOutStage(operand, channels);
       operand.stageBytes = operand.slots * operand.stageRow;
-    } else if (mma.getContract() == tile::Contract::Channels) {
+    } else if (isValues ? !emitter.tallRows.find(rows)->second
+                        : emitter.facts.stagesRows && RowImage::fits(channels / 8)) {
+      operand.chunks = channels / 8;
+      operand.image = RowImage{isValues, operand.chunks};
+      operand.stageRow = operand.chunks * 16;
+      operand.stageBytes = operand.slots * operand.stageRow;
+    } else if (!isValues) {
       layOutPadded(operand, channels);
       operand.stageBytes = operand.slots * operand.stageRow;
     } else {
       operand.chunks = channels / 8;
-      operand.woven = &emitter.tallRows.find(rows)->second;
+      operand.woven = &*emitter.tallRows.find(rows)->second;
       operand.stageRow = Woven::rowBytes(channels);
       operand.stageBytes = operand.slots / Woven::slots * operand.stageRow;
     }

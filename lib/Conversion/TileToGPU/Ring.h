@@ -60,7 +60,8 @@ public:
   /// Where this warp's rows of a tile begin and end, as numbers that a loop can carry; no row where not `inside` (i1).
   llvm::SmallVector<mlir::Value> locate(mlir::ImplicitLocOpBuilder &b, mlir::Value iv, mlir::Value page,
                                         mlir::Value inside);
-  /// Loads this lane's share of operand `number` of a tile; zeros, and nothing is read, behind the last row.
+  /// Loads this lane's share of operand `number` of a tile; zeros, and nothing is read, behind the last row. Rows that
+  /// go to their image without registers are none of the result: `store` waits for them.
   llvm::SmallVector<mlir::Value> load(mlir::ImplicitLocOpBuilder &b, size_t number, mlir::Value iv,
                                       mlir::ValueRange place);
   void store(mlir::ImplicitLocOpBuilder &b, size_t number, llvm::ArrayRef<mlir::Value> values);
@@ -88,6 +89,10 @@ private:
     int64_t further;
   };
   PiecePlace placeOf(mlir::ImplicitLocOpBuilder &b, const StagedOperand &operand, int64_t i);
+  /// Whether an operand's rows go to their image without registers: a load's rows share a page.
+  bool copies(const StagedOperand &operand) const { return operand.image && runRows > 1; }
+  /// Of a piece of an image: which bits of its chunk's number are flipped.
+  mlir::Value flipsAt(mlir::ImplicitLocOpBuilder &b, const StagedOperand &operand, const PiecePlace &place);
   /// Number of a slot in its page (index); `slot` (index) is the tile's first one.
   mlir::Value slotInPage(mlir::ImplicitLocOpBuilder &b, mlir::Value slot, mlir::Value row);
 

@@ -53,6 +53,9 @@ static int64_t wovenChannels(TeamEmitter &emitter, tile::MmaOp op, const MmaAtom
       own * keyChannels / chunk % lanes || valueChannels % round || valueChannels > mostChannels) {
     return 0;
   }
+  if (emitter.facts.stagesRows) {
+    return own * valueChannels / chunk % lanes ? 0 : chunk;
+  }
   for (int64_t channels : {chunk, chunk / 2}) {
     if (own / Woven::slots * (valueChannels / channels) % lanes == 0) {
       return channels;
@@ -74,7 +77,7 @@ void TeamEmitter::findTallRows() {
   });
   for (auto [rows, own] : channels) {
     if (own) {
-      tallRows.emplace(rows, Woven{own});
+      tallRows.emplace(rows, facts.stagesRows ? std::nullopt : std::optional(Woven{own}));
     }
   }
 }
@@ -165,6 +168,19 @@ SmallVector<Value> Ring::load(ImplicitLocOpBuilder &b, size_t number, Value iv, 
   SmallVector<Value> loaded;
   for (int64_t i = 0; i < count; ++i) {
     const PiecePlace place = placeOf(b, operand, i);
+    if (copies(operand)) {
+      // The lane's place is given: it copies the chunk that belongs there.
+      const int64_t run = i * lanes / ofRow / runRows;
+      Value chunk = arith::XOrIOp::create(b, place.piece, flipsAt(b, operand, place));
+      // Behind the run's begin; of rows that the lane's place does not divide nothing is known.
+      const int64_t known = (place.further - run * runRows) * rowBytes;
+      Value from = addWords(b, mulWords(b, place.row, rowBytes), mulWords(b, chunk, piece.bytes));
+      from = addWords(b, from, std::min<int64_t>(known, 0));
+      Value to = addWords(b, mulWords(b, emitter.warp, rowsPerWarp * operand.stageRow), operand.offset);
+      tile::CopyWarpOp::create(b, runs[run], from, std::max<int64_t>(known, 0), emitter.staging, to,
+                               i * lanes * piece.bytes, operand.image->region());
+      continue;
+    }
     for (int64_t e = 0; e < piece.slots; ++e) {
       if (!runs.empty()) {
         const int64_t run = i * lanes / ofRow * piece.slots / runRows;
@@ -198,8 +214,17 @@ SmallVector<Value> Ring::load(ImplicitLocOpBuilder &b, size_t number, Value iv, 
   return loaded;
 }
 
+Value Ring::flipsAt(ImplicitLocOpBuilder &b, const StagedOperand &operand, const PiecePlace &place) {
+  Value row = addWords(b, addWords(b, place.row, mulWords(b, emitter.warp, rowsPerWarp)), place.further);
+  return operand.image->flips(b, row);
+}
+
 void Ring::store(ImplicitLocOpBuilder &b, size_t number, ArrayRef<Value> values) {
   const StagedOperand &operand = operands[number];
+  if (copies(operand)) {
+    tile::WaitWarpOp::create(b);
+    return;
+  }
   const Piece piece = pieceOf(operand);
   const Woven *woven = operand.woven;
   auto bytes = VectorType::get({16}, b.getI8Type());
@@ -215,7 +240,9 @@ void Ring::store(ImplicitLocOpBuilder &b, size_t number, ArrayRef<Value> values)
     const int64_t known = place.further * operand.stageRow;
     Value row = mulWords(b, addWords(b, place.row, warpRow), operand.stageRow);
     if (!woven) {
-      write(slots.front(), addWords(b, row, mulWords(b, place.piece, piece.bytes)), known);
+      Value chunk =
+          operand.image ? arith::XOrIOp::create(b, place.piece, flipsAt(b, operand, place)).getResult() : place.piece;
+      write(slots.front(), addWords(b, row, mulWords(b, chunk, piece.bytes)), known);
       continue;
     }
     Value lanes = wordOf(b, 8);

@@ -48,6 +48,10 @@ struct LaneRun {
 llvm::SmallVector<LaneRun> laneRuns(const MmaAtom &atom, Use use, int64_t steps, int64_t tiles, int64_t slots,
                                     int64_t channels, int64_t chunk);
 
+/// Keys or values of a tall atom in an image of their rows.
+std::unique_ptr<StageReader> createImageReader(TeamEmitter &emitter, mlir::ImplicitLocOpBuilder &b,
+                                               const StagedOperand &operand);
+
 } // namespace kvc
 
 #endif // KVC_LIB_CONVERSION_TILETOGPU_STAGEREADER_H

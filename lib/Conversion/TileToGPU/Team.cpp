@@ -253,9 +253,12 @@ Layout TeamEmitter::productLayout(const MmaAtom &atom, int64_t rows, int64_t col
 Layout TeamEmitter::accumulatorLayout(const MmaAtom &atom, int64_t rows, int64_t columns, bool isMerged) const {
   const TeamShape shape = shapeOf(rows);
   if (auto tall = tallRows.find(rows); tall != tallRows.end()) {
+    if (!tall->second) {
+      return resultLayout(atom.d(), shape, columns, /*dividesColumns=*/false, /*tiles=*/1);
+    }
     const Layout woven = resultLayout(atom.d(), shape, columns, /*dividesColumns=*/false, Woven::tiles);
     std::optional<Layout> ordered = woven.compose(
-        Layout({{woven.outSize(Axis::Row), Axis::Row, 1, Axis::Row, 1}}).product(tall->second.channelOrder(columns)));
+        Layout({{woven.outSize(Axis::Row), Axis::Row, 1, Axis::Row, 1}}).product(tall->second->channelOrder(columns)));
     assert(ordered && "expects columns of whole rounds of lanes");
     return *ordered;
   }

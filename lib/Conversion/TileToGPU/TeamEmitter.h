@@ -65,6 +65,22 @@ inline int64_t setsOf(ProductType type) { return type == ProductType::Split ? 3 
 /// Which sets of the first operand meet which of the second; their products are added up.
 llvm::ArrayRef<std::pair<int64_t, int64_t>> productTerms(ProductType type);
 
+/// Rows in staging memory as they lie in pages, side by side. Of 16 or 8 neighbouring chunks of 16 bytes each row has
+/// them in another order, so that lanes that read together meet all banks, which are 16 chunks wide: of keys a chunk of
+/// each of 16 rows, of values four of each of four.
+struct RowImage {
+  bool ofValues;
+  int64_t chunks;
+
+  /// Regions that reads need not wait for copies to each other: keys and values.
+  int64_t region() const { return ofValues; }
+  static bool fits(int64_t chunks) { return chunks % 8 == 0; }
+  /// Chunks that change places among each other, the low digits of a chunk's number.
+  int64_t group() const { return chunks % 16 ? 8 : 16; }
+  /// The bits of a chunk's number that are flipped in row `row` of a tile (i32).
+  mlir::Value flips(mlir::ImplicitLocOpBuilder &b, mlir::Value row) const;
+};
+
 /// An operand that goes through staging memory.
 struct StagedOperand {
   /// Null where it is decoded there.
@@ -83,6 +99,8 @@ struct StagedOperand {
   int64_t slots = 0, setBytes = 0;
   /// Of values of a tall atom, that lie there as `Woven` says; null else.
   const struct Woven *woven = nullptr;
+  /// Of operands of a tall atom that are such.
+  std::optional<RowImage> image{};
   ProductType product = ProductType::F16;
   /// Rows of 16 lie in staging memory in the order of the lanes that read them: those that neighbours read are
   /// `rowDistance` apart.
@@ -190,8 +208,9 @@ public:
   const TeamFacts &facts;
   tile::ScheduleAttr schedule;
 
-  /// Of query tiles, by their rows, that the tall atom multiplies: how their values lie in staging memory.
-  std::map<int64_t, Woven> tallRows;
+  /// Of query tiles, by their rows, that the tall atom multiplies: how their values lie in staging memory where they
+  /// are woven.
+  std::map<int64_t, std::optional<Woven>> tallRows;
   bool isTall(int64_t rows) const { return tallRows.contains(rows); }
   const MmaAtom &atomFor(ProductType type, int64_t rows) const;
 

@@ -57,14 +57,51 @@ constexpr MmaInstruction instructions[] = {
 /// Words that lanes hold from a kernel's entry on.
 using HeldWords = std::map<std::pair<Operation *, int64_t>, Value>;
 
+/// Regions of staging memory, as scopes of aliases: what names different ones is never the same memory.
+class Regions {
+public:
+  explicit Regions(MLIRContext *context) {
+    auto domain = LLVM::AliasScopeDomainAttr::get(context);
+    for (LLVM::AliasScopeAttr &scope : scopes) {
+      scope = LLVM::AliasScopeAttr::get(domain);
+    }
+  }
+  ArrayAttr own(int64_t region) const {
+    return listOf([&](int64_t other) { return other == region; });
+  }
+  ArrayAttr others(int64_t region) const {
+    return listOf([&](int64_t other) { return other != region; });
+  }
+
+private:
+  ArrayAttr listOf(function_ref<bool(int64_t)> has) const {
+    SmallVector<Attribute> list;
+    for (auto [region, scope] : llvm::enumerate(scopes)) {
+      if (has(static_cast<int64_t>(region))) {
+        list.push_back(scope);
+      }
+    }
+    return ArrayAttr::get(scopes[0].getContext(), list);
+  }
+  LLVM::AliasScopeAttr scopes[2];
+};
+
 class LaneLowering {
 public:
-  LaneLowering(Operation *op, const Target &target, HeldWords &heldWords)
-      : op(op), target(target), facts(*target.team), heldWords(heldWords), b(op->getLoc(), op) {}
+  LaneLowering(Operation *op, const Target &target, HeldWords &heldWords, const Regions &regions)
+      : op(op), target(target), facts(*target.team), heldWords(heldWords), regions(regions), b(op->getLoc(), op) {}
 
   LogicalResult run() {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](tile::LaneMmaOp op) { return lowerMma(op); })
+        .Case([&](tile::CopyWarpOp op) { return lowerCopy(op); })
+        .Case([&](tile::WaitWarpOp) {
+          // The count of loads is 0, the others at their most.
+          ROCDL::SWaitcntOp::create(b, b.getI32IntegerAttr(0x0f70));
+          return erase();
+        })
+        .Case([&](tile::LoadTransposedOp op) { return lowerTransposed(op); })
+        .Case([&](vector::LoadOp op) { return lowerStaged(op); })
         .Case([&](gpu::BarrierOp) { return lowerBarrier(); })
         .Case([&](gpu::ThreadIdOp op) {
           if (op.getDimension() != gpu::Dimension::x) {
@@ -181,38 +218,46 @@ private:
     return erase();
   }
 
-  /// Bytes of a view, with its end: by a buffer of the view's bytes, behind which the hardware reads zeros.
+  /// What lanes know to be the same in all of them; that the compiler does not always see.
+  Value uniform(Value word) {
+    return LLVM::CallIntrinsicOp::create(b, word.getType(), b.getStringAttr("llvm.amdgcn.readfirstlane"), word)
+        .getResult(0);
+  }
+
+  /// A number and what is added to it.
+  static std::pair<Value, int64_t> split(Value number) {
+    auto sum = number.getDefiningOp<arith::AddIOp>();
+    const std::optional<int64_t> constant = sum ? getConstantIntValue(sum.getRhs()) : std::nullopt;
+    return constant ? std::pair(sum.getLhs(), *constant) : std::pair(number, int64_t(0));
+  }
+
+  /// A pointer of that space with a descriptor: a buffer of a view's bytes, behind which the hardware reads zeros.
+  Value bufferOf(memref::ReinterpretCastOp view, unsigned space) {
+    // Data of 32 bits, addresses by offset alone.
+    constexpr int32_t flags = 7 << 12 | 4 << 15;
+    auto valueOf = [&](OpFoldResult number) { return getValueOrCreateConstantIndexOp(b, b.getLoc(), number); };
+    auto uniformWord = [&](Value number) { return uniform(arith::IndexCastOp::create(b, b.getI64Type(), number)); };
+    auto [start, further] = split(valueOf(view.getMixedOffsets().front()));
+    Value begin = addressOf(b, view.getSource(), arith::ConstantIndexOp::create(b, further), 0, globalSpace);
+    auto memory = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
+    begin = LLVM::GEPOp::create(b, memory, b.getI8Type(), begin, ArrayRef<LLVM::GEPArg>{uniformWord(start)});
+    Value size = uniformWord(valueOf(view.getMixedSizes().front()));
+    Value stride = arith::ConstantOp::create(b, b.getI16IntegerAttr(0));
+    return ROCDL::MakeBufferRsrcOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), space), begin, stride, size,
+                                           word(flags));
+  }
+
+  /// Bytes of a view, with its end.
   LogicalResult lowerRead(vector::TransferReadOp op) {
     auto view = op.getBase().getDefiningOp<memref::ReinterpretCastOp>();
     const VectorType type = op.getVectorType();
     if (!view || type.getRank() != 1 || !type.getElementType().isInteger(8) || facts.lanes != 64) {
       return success();
     }
-    // Data of 32 bits, addresses by offset alone.
-    constexpr int32_t flags = 7 << 12 | 4 << 15;
     // Pointers with a descriptor: what is known of an offset stays beside the load, whose instruction takes it.
     constexpr unsigned bufferSpace = 7;
-    auto valueOf = [&](OpFoldResult number) { return getValueOrCreateConstantIndexOp(b, b.getLoc(), number); };
-    // A view is the same in all lanes; that the compiler does not always see.
-    auto uniform = [&](Value number) -> Value {
-      Value word = arith::IndexCastOp::create(b, b.getI64Type(), number);
-      return LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr("llvm.amdgcn.readfirstlane"), word)
-          .getResult(0);
-    };
-    // A number and what is added to it.
-    auto split = [](Value number) -> std::pair<Value, int64_t> {
-      auto sum = number.getDefiningOp<arith::AddIOp>();
-      const std::optional<int64_t> constant = sum ? getConstantIntValue(sum.getRhs()) : std::nullopt;
-      return constant ? std::pair(sum.getLhs(), *constant) : std::pair(number, int64_t(0));
-    };
-    auto [start, further] = split(valueOf(view.getMixedOffsets().front()));
-    Value begin = addressOf(b, view.getSource(), arith::ConstantIndexOp::create(b, further), 0, globalSpace);
-    auto memory = LLVM::LLVMPointerType::get(b.getContext(), globalSpace),
-         pointer = LLVM::LLVMPointerType::get(b.getContext(), bufferSpace);
-    begin = LLVM::GEPOp::create(b, memory, b.getI8Type(), begin, ArrayRef<LLVM::GEPArg>{uniform(start)});
-    Value size = uniform(valueOf(view.getMixedSizes().front()));
-    Value stride = arith::ConstantOp::create(b, b.getI16IntegerAttr(0));
-    Value at = ROCDL::MakeBufferRsrcOp::create(b, pointer, begin, stride, size, word(flags));
+    Value at = bufferOf(view, bufferSpace);
+    auto pointer = LLVM::LLVMPointerType::get(b.getContext(), bufferSpace);
     auto [own, known] = split(op.getIndices().front());
     Value offset = arith::IndexCastOp::create(b, b.getI32Type(), own);
     at = LLVM::GEPOp::create(b, pointer, b.getI8Type(), at, ArrayRef<LLVM::GEPArg>{offset});
@@ -220,6 +265,53 @@ private:
     auto words = VectorType::get({type.getDimSize(0) / 4}, b.getI32Type());
     Value raw = LLVM::LoadOp::create(b, words, at, /*alignment=*/type.getDimSize(0));
     return replace(LLVM::BitcastOp::create(b, type, raw).getResult());
+  }
+
+  /// A load of the buffer's bytes to LDS: the instruction adds its own displacement to both addresses.
+  LogicalResult lowerCopy(tile::CopyWarpOp op) {
+    auto view = op.getSource().getDefiningOp<memref::ReinterpretCastOp>();
+    if (!view || !facts.stagesRows) {
+      return op.emitOpError() << "expects a view of pages and a machine that loads them to staging memory";
+    }
+    constexpr int64_t most = 4096, bytes = 16;
+    const auto from = static_cast<int64_t>(op.getFromDisplacement()), own = from % most;
+    Value to = addressOf(b, op.getTarget(), uniform(op.getTo()), static_cast<int64_t>(op.getToDisplacement()) - own,
+                         sharedSpace);
+    const auto region = static_cast<int64_t>(op.getRegion());
+    constexpr unsigned resourceSpace = 8;
+    ROCDL::RawPtrBufferLoadLdsOp::create(b, bufferOf(view, resourceSpace), to, word(bytes), op.getFrom(), word(from - own), word(own),
+                                         word(0), regions.own(region), regions.others(region), ArrayAttr());
+    return erase();
+  }
+
+  LogicalResult lowerTransposed(tile::LoadTransposedOp op) {
+    if (!facts.stagesRows) {
+      return op.emitOpError() << "expects a machine with transposed reads of staging memory";
+    }
+    Type element = cast<VectorType>(op.getLow().getType()).getElementType();
+    const auto region = static_cast<int64_t>(op.getRegion());
+    Value at = addressOf(b, op.getMemory(), op.getOffset(), static_cast<int64_t>(op.getDisplacement()), sharedSpace);
+    Value all = ROCDL::ds_read_tr16_b64::create(b, VectorType::get({4}, element), at, regions.own(region),
+                                                regions.others(region), ArrayAttr());
+    SmallVector<Value, 2> halves;
+    for (int64_t i : {0, 2}) {
+      halves.push_back(vector::ExtractStridedSliceOp::create(b, all, i, 2, 1));
+    }
+    return replace(halves);
+  }
+
+  /// A load that names its region of staging memory.
+  LogicalResult lowerStaged(vector::LoadOp op) {
+    auto attribute = op->getAttrOfType<IntegerAttr>(tile::TileDialect::regionAttr);
+    if (!attribute) {
+      return success();
+    }
+    const int64_t region = attribute.getInt(), bytes = op.getVectorType().getNumElements();
+    Value at = addressOf(b, op.getBase(), op.getIndices().front(), 0, sharedSpace);
+    auto load = LLVM::LoadOp::create(b, op.getVectorType(), at, bytes);
+    load.setAliasScopesAttr(regions.own(region));
+    load.setNoaliasScopesAttr(regions.others(region));
+    return replace(load.getResult());
   }
 
   /// Numbers of a parameter that the kernel only reads do not change while it runs: where all lanes load one, a scalar
@@ -315,6 +407,7 @@ private:
   const Target &target;
   const TeamFacts &facts;
   HeldWords &heldWords;
+  const Regions &regions;
   ImplicitLocOpBuilder b;
 };
 
@@ -399,11 +492,12 @@ struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
     if (target->team->readsInOrder()) {
       amd::keepReadsBehindProducts(getOperation());
     }
+    const Regions regions(&getContext());
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
     HeldWords heldWords;
     for (Operation *op : ops) {
-      if (failed(LaneLowering(op, *target, heldWords).run())) {
+      if (failed(LaneLowering(op, *target, heldWords, regions).run())) {
         return signalPassFailure();
       }
     }

@@ -18,16 +18,21 @@ static constexpr TeamFacts sm120{32, 1024, 99 << 10, 100 << 10, 65536, 255, 170,
 
 // CDNA and RDNA instruction set manuals, and LLVM's AMDGPU usage guide; processors (compute units): MI250X (one die),
 // MI300X, MI355X, RX 7900 XTX, Radeon 8060S, RX 9070 XT.
-static constexpr TeamFacts cdna(int64_t stagingBytes, int64_t processors, bool mmaF8, bool pairsSteps, int64_t dies) {
-  return {64, 1024, stagingBytes,   stagingBytes, 131072,        512,  processors, mmaF8, "", 0,
-          0,  0,    "m16n16k16w64", false,        "m32n32k8w64", true, pairsSteps, dies};
+static constexpr TeamFacts cdna(int64_t stagingBytes, int64_t processors, bool mmaF8, int64_t dies) {
+  return {64, 1024, stagingBytes,   stagingBytes, 131072,        512,  processors, mmaF8, "",  0,
+          0,  0,    "m16n16k16w64", false,        "m32n32k8w64", true, false,      false, dies};
+}
+static constexpr TeamFacts withSteps(TeamFacts facts) {
+  facts.pairsSteps = facts.stagesRows = true;
+  return facts;
 }
 static constexpr TeamFacts rdna(int64_t processors, bool mmaF8, llvm::StringLiteral atom) {
   return {32, 1024, 64 << 10, 64 << 10, 98304, 256, processors, mmaF8, "", 0, 0, 0, atom, false};
 }
-static constexpr TeamFacts gfx90a = cdna(64 << 10, 110, false, false, 1), gfx942 = cdna(64 << 10, 304, true, false, 8),
-                           gfx950 = cdna(160 << 10, 256, true, true, 8), gfx1100 = rdna(96, false, "m16n16k16w32x2"),
-                           gfx1151 = rdna(40, false, "m16n16k16w32x2"), gfx1201 = rdna(64, true, "m16n16k16w32");
+static constexpr TeamFacts gfx90a = cdna(64 << 10, 110, false, 1), gfx942 = cdna(64 << 10, 304, true, 8),
+                           gfx950 = withSteps(cdna(160 << 10, 256, true, 8)),
+                           gfx1100 = rdna(96, false, "m16n16k16w32x2"), gfx1151 = rdna(40, false, "m16n16k16w32x2"),
+                           gfx1201 = rdna(64, true, "m16n16k16w32");
 
 // Two halves make a word by one permutation of bytes, not by two moves of halves.
 static constexpr llvm::StringLiteral rdnaFeatures = "-real-true16";

@@ -16,6 +16,13 @@ func.func @lane_operations(%pages: memref<?xi8>, %staging: memref<65536xi8, #sta
   tile.wait_async 0
   // CHECK: tile.load_matrices %{{.*}}[%{{.*}}] transposed
   %b:2 = tile.load_matrices %staging[%to] transposed : memref<65536xi8, #staging> -> vector<2xf16>, vector<2xf16>
+  %view = memref.reinterpret_cast %pages to offset: [0], sizes: [512], strides: [1] : memref<?xi8> to memref<512xi8, strided<[1]>>
+  // CHECK: tile.copy_warp %{{.*}}[%{{.*}} + 512] to %{{.*}}[%{{.*}} + 1024] region 0 : memref<512xi8, strided<[1]>>, memref<65536xi8, #gpu.address_space<workgroup>>
+  tile.copy_warp %view[%to + 512] to %staging[%to + 1024] region 0 : memref<512xi8, strided<[1]>>, memref<65536xi8, #staging>
+  // CHECK: tile.wait_warp
+  tile.wait_warp
+  // CHECK: tile.load_transposed %{{.*}}[%{{.*}} + 512] region 1 : memref<65536xi8, #gpu.address_space<workgroup>> -> vector<2xf16>, vector<2xf16>
+  %v:2 = tile.load_transposed %staging[%to + 512] region 1 : memref<65536xi8, #staging> -> vector<2xf16>, vector<2xf16>
   // CHECK: tile.lane_mma "m16n8k16.f16"
   %d:4 = tile.lane_mma "m16n8k16.f16" (%a, %a, %a, %a) (%b#0, %b#1) acc (%c, %c, %c, %c)
       : (vector<2xf16>, vector<2xf16>, vector<2xf16>, vector<2xf16>, vector<2xf16>, vector<2xf16>, f32, f32, f32, f32) -> (f32, f32, f32, f32)
