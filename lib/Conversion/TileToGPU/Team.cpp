@@ -40,7 +40,7 @@ int64_t TeamEmitter::widestValues() const {
 }
 
 bool TeamEmitter::queriesFit(tile::MmaOp op) {
-  if (facts.readsInOrder()) {
+  if (facts.readsInOrder() && setsOf(productOf(op.getB())) == 1) {
     return queriesFitInOrder(op);
   }
   // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest, more
@@ -75,7 +75,7 @@ bool TeamEmitter::queriesFitInOrder(tile::MmaOp op) {
       tile.onTheirWay += registersOf(*operand);
     }
   }
-  return setsOf(productOf(op.getB())) == 1 && fitsRegisters(facts, tile);
+  return fitsRegisters(facts, tile);
 }
 
 void TeamEmitter::placeQueries() {

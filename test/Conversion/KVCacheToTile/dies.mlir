@@ -3,10 +3,8 @@
 // RUN: kvc-opt %s --kvc-convert-kvcache-to-tile --canonicalize --split-input-file | FileCheck %s
 
 // CHECK-LABEL: func.func @dies
-// CHECK: %[[SPANS:.*]] = arith.ceildivsi %{{.*}}, %c1024
-// CHECK: %[[TILES:.*]] = arith.ceildivsi %{{.*}}, %c32
-// CHECK: %[[UNITS:.*]] = arith.maxsi %[[SPANS]], %[[TILES]]
-// CHECK: tile.dispatch @attention[{{.*}}] ins({{.*}}, %[[UNITS]])
+// CHECK: arith.ceildivsi %{{.*}}, %c32
+// CHECK: tile.dispatch @attention[{{.*}}] ins({{.*}}, %{{.*}}, %[[UNITS:.*]], %{{.*}})
 // CHECK-LABEL: func.func private @attention(
 // CHECK-SAME: %[[UNITS:[a-z0-9]*]]: index, {{.*}}, %[[ITEM:[a-z0-9]*]]: index)
 // CHECK: %[[I:.*]] = arith.index_castui %[[ITEM]] : index to i32
@@ -16,10 +14,8 @@
 // CHECK: %[[ENTRY:.*]] = arith.divui %[[PLACE]]#0, %c2
 // CHECK: %[[HEAD:.*]] = arith.remui %[[PLACE]]#0, %c2
 // CHECK: tile.sequence %{{.*}}[%[[ENTRY]]]
-// CHECK: scf.if
-// CHECK: arith.muli %[[PLACE]]#1, %c1024
-// CHECK: else
 // CHECK: %[[FIRST:.*]] = arith.muli %[[PLACE]]#1, %c32
+// CHECK: scf.if
 // CHECK: %[[LAST:.*]] = arith.muli %{{.*}}, %c32
 // CHECK: arith.subi %[[LAST]], %[[FIRST]]
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>

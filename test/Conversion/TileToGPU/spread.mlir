@@ -22,9 +22,9 @@ func.func @f(%k: tensor<?x2x64xf32>, %v: tensor<?x2x64xf32>, %c: !kv, %b: !kvcac
 // Turns that may run side by side are divided among the lanes; sums of theirs meet by shuffles.
 // CHECK-LABEL: func.func private @attention_plan(
 // CHECK-SAME: tile.team = 32 : i64
-// CHECK: %[[THREAD:.*]] = gpu.thread_id x
 // CHECK-NOT: scf.parallel
-// CHECK: scf.for {{.*}} = %[[THREAD]] to %{{.*}} step %c32 iter_args(
+// CHECK: gpu.thread_id x
+// CHECK: scf.for {{.*}} = %thread_id_x{{.*}} to %{{.*}} step %c32 iter_args(
 // CHECK-NOT: gpu.shuffle
 // CHECK: scf.yield
 // CHECK-COUNT-10: gpu.shuffle

@@ -6,14 +6,14 @@
 
 !kv = !kvcache.cache<heads = 2, dim = 128, page = 32, k = int4<axis = channel>, v = int4>
 
-// CHECK-LABEL: {{^}}attention:
+// CHECK-LABEL: {{^}}attention_decode:
 // CHECK-DAG: v_and_or_b32
 // CHECK-DAG: v_pk_fma_f16
 // CHECK-DAG: v_mfma_f32_16x16x16{{_?}}f16
 // CHECK: s_nop 6
 // CHECK: .amdhsa_private_segment_fixed_size 0
 
-// LANES-LABEL: func.func private @attention(
+// LANES-LABEL: func.func private @attention_decode(
 // Queries come once for all warps.
 // LANES: gpu.barrier
 // LANES: gpu.barrier

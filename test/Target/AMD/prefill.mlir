@@ -15,12 +15,15 @@
 // CHECK-NOT: v_cmp_eq_u64
 // CHECK: .amdhsa_private_segment_fixed_size 0
 
-// Where one instruction does two steps of k, all products of the kernel, prefill's and decode's, are made by it.
+// Where one instruction does two steps of k, all products of decode and prefill are made by it.
+// PAIRS-LABEL: {{^}}attention_decode:
+// PAIRS-NOT: v_mfma_f32_16x16x16
+// PAIRS: v_mfma_f32_16x16x32{{_?}}f16
+// PAIRS-NOT: v_mfma_f32_16x16x16
 // PAIRS-LABEL: {{^}}attention:
-// PAIRS-NOT: v_mfma_f32_{{32x32x8|16x16x16}}
-// PAIRS-DAG: v_mfma_f32_32x32x16{{_?}}f16
-// PAIRS-DAG: v_mfma_f32_16x16x32{{_?}}f16
-// PAIRS-NOT: v_mfma_f32_{{32x32x8|16x16x16}}
+// PAIRS-NOT: v_mfma_f32_32x32x8
+// PAIRS: v_mfma_f32_32x32x16{{_?}}f16
+// PAIRS-NOT: v_mfma_f32_32x32x8
 // PAIRS: .amdhsa_private_segment_fixed_size 0
 
 // Of the keys a lane has pieces of 16 bytes of single slots, of the values 16 bytes of four slots each.
