@@ -187,6 +187,12 @@ ROWS = SCALED + [
     Row("v_mul_f32_e64 d, a, b mul:2", "f32 f32 f32", lambda a, b: a * b * np.float32(2)),
     Row("v_add_f32_e64 d, a, 0.15915494", "f32 f32", lambda a: a + np.uint32(0x3e22f983).view(np.float32)),
     Row("v_fma_f32 d, a, b, c", "f32 f32 f32 f32", lambda a, b, c: f32(wide(a) * wide(b) + wide(c)), ALL, 1e-7),
+    # The constant is 1.5.
+    Row("v_fmamk_f32 d, a, 0x3fc00000, b", "f32 f32 f32", lambda a, b: f32(wide(a) * 1.5 + wide(b)), ("gfx942",) + RDNA, 1e-7),
+    Row("v_fmaak_f32 d, a, b, 0x3fc00000", "f32 f32 f32", lambda a, b: f32(wide(a) * wide(b) + 1.5), ("gfx942",) + RDNA, 1e-7),
+    # Products are rounded before the sum, denormals are zero.
+    Row("v_madmk_f32 d, a, 0x3fc00000, b", "f32 f32 f32", lambda a, b: flushed(flushed(a) * f32(1.5)) + flushed(b), ("gfx90a",)),
+    Row("v_madak_f32 d, a, b, 0x3fc00000", "f32 f32 f32", lambda a, b: flushed(flushed(a) * flushed(b)) + f32(1.5), ("gfx90a",)),
     Row("v_max3_f32 d, a, b, c", "f32 f32 f32 f32", lambda a, b, c: max_num(max_num(a, b), c), CDNA + ("gfx1100",)),
     Row("v_floor_f32_e32 d, a", "f32 f32", np.floor),
     Row("v_rndne_f32_e32 d, a", "f32 f32", np.rint),
