@@ -512,7 +512,8 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
     }
     KernelBuilder kernel(host, "attention", kernelInputs(op, own), outs);
     AttentionKernel k = createKernel(op, kernel, schedule, heads, own.size());
-    emitPrefill(k, {kernel.output(0), lse ? kernel.output(1) : Value()}, parts, own.empty() ? Value() : kernel.input(2));
+    emitPrefill(k, {kernel.output(0), lse ? kernel.output(1) : Value()}, parts,
+                own.empty() ? Value() : kernel.input(2));
     llvm::copy(kernel.dispatch(tileItems), outs.begin());
   }
   out = outs[0];

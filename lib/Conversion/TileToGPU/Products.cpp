@@ -442,8 +442,8 @@ LogicalResult TeamEmitter::emitMma(tile::MmaOp op) {
     std::tie(acc[2 * tile], acc[2 * tile + 1]) = std::tie(sums[0], sums[1]);
     std::tie(unused[2 * tile], unused[2 * tile + 1]) = std::tie(sums[2], sums[3]);
   };
-  // A piece of the second operand and what of the first meets it: so many steps, and of those as many as one instruction
-  // does.
+  // A piece of the second operand and what of the first meets it: so many steps, and of those as many as one
+  // instruction does.
   struct Piece {
     int64_t column, loaded, joined;
     SmallVector<Value> second;

@@ -279,8 +279,9 @@ private:
                          sharedSpace);
     const auto region = static_cast<int64_t>(op.getRegion());
     constexpr unsigned resourceSpace = 8;
-    ROCDL::RawPtrBufferLoadLdsOp::create(b, bufferOf(view, resourceSpace), to, word(bytes), op.getFrom(), word(from - own), word(own),
-                                         word(0), regions.own(region), regions.others(region), ArrayAttr());
+    ROCDL::RawPtrBufferLoadLdsOp::create(b, bufferOf(view, resourceSpace), to, word(bytes), op.getFrom(),
+                                         word(from - own), word(own), word(0), regions.own(region),
+                                         regions.others(region), ArrayAttr());
     return erase();
   }
 
