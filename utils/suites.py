@@ -81,7 +81,7 @@ SUITES = [
     Suite("amdgcn-mutants", "script", ".venv/bin/python sim/tests/amdgcn/mutants.py", 2, 10),
     Suite("ptx-mutants", "script", ".venv/bin/python test/differential/ptx_mutants.py", 2, 15),
     Suite("amd-mutants", "script", ".venv/bin/python test/differential/amd_mutants.py", 2, 15),
-    Suite("differential-sim", "script", "test/differential/run-sim", 8, 30),
+    Suite("differential-sim", "script", "test/differential/run-sim", 12, 30),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
     Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15, needs="nvcc"),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
