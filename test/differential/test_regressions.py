@@ -47,6 +47,9 @@ CASES = [
 
 # On simulated GPUs: target and case.
 GPU_CASES = [
+    # Sums that are read in front of a branch and moved behind it; queries of statistics that lay where their keys are.
+    ("gfx942", "k=f32,v=int4/channel/symmetric/f32,group=row,page=48,dim=80,gqa=128,residual=32,mask=causal/tree,score=alibi,returns=count,shape=ragged,seed=2000174"),
+    ("gfx942", "k=int4,v=int4/channel,group=row,page=256,dim=576x512,gqa=4,residual=32,mask=causal/window,returns=sum,shape=ragged,seed=2000206"),
     # Tiles that had more rows and stages than staging memory has room for; keys and values that take turns there.
     ("gfx1100", "k=bf16,v=bf16,dim=576x512,page=16,gqa=16,shape=ragged,seed=1"),
     ("gfx1100", "k=f32,v=f32,dim=256,page=16,gqa=16,shape=ragged,seed=1"),

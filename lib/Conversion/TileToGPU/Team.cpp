@@ -448,7 +448,9 @@ LogicalResult TeamEmitter::packFirstOperand(Value tile) {
       continue;
     }
     const TeamShape shape = shapeOf(tileType.getDimSize(0));
-    if (shape.usesHalf() || (!facts.loadsMatrices && shape.columnWarps > 1)) {
+    // In a loop (statistics) keys that were decoded in front of it lie where the queries would.
+    const bool isInLoop = tile.getParentRegion()->getParentOfType<scf::ForOp>() != nullptr;
+    if (shape.usesHalf() || (!facts.loadsMatrices && shape.columnWarps > 1 && !isInLoop)) {
       spreadQueries(b, tile, type, keyRun(mma));
       continue;
     }
