@@ -43,6 +43,16 @@ bool fitsRegisters(const TeamFacts &facts, const WarpTile &tile);
 /// reads at once, for as many tiles of the channels that a warp accumulates.
 int64_t valueTilesOf(const TeamFacts &facts, const MmaAtom &atom, int64_t channels);
 
+/// Warps of `warps` that divide the rows of a query tile; the others share them.
+int64_t rowWarpsOf(int64_t warps, int64_t rows);
+
+/// Bytes of a row of 16-bit numbers in staging memory with an odd number of 16-byte chunks, so that rows begin on
+/// different banks.
+int64_t paddedRowBytes(int64_t channels);
+
+/// Registers of a lane with what warps copy of a tile at once: its keys or its values.
+int64_t copiedRegisters(const TeamFacts &facts, int64_t slots, int64_t keys, int64_t values, int64_t warps);
+
 /// The one place that picks tile sizes. Overridden by the attribute `tile.schedule` of an attention op. `target` is
 /// null where the module names none.
 tile::ScheduleAttr chooseSchedule(const AttentionShape &shape, const Target *target);

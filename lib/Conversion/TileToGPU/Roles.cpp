@@ -104,7 +104,8 @@ LogicalResult TeamEmitter::splitRoles() {
       states[block] = *state;
     }
   }
-  if (states.empty()) {
+  // A kernel has roles or not: where one of its tiles has none, all warps do everything.
+  if (states.empty() || states.size() != blocks.size()) {
     remark::missed(context.kernel.getLoc(), remark::RemarkOpts::name("roles").category("attention"))
         << "no products of warp groups: no query tile has operands that are rows of pages in loops of its own";
     return success();
@@ -125,31 +126,15 @@ LogicalResult TeamEmitter::splitRoles() {
         isMoved.insert(&op);
       }
     }
-    auto state = states.find(block);
-    const bool hasRoles = state != states.end();
-    int64_t count = schedule.getWarps();
-    if (!hasRoles) {
-      // Every warp that shares the columns of scores needs whole instructions of 16 slots.
-      auto divides = [&] {
-        warps = count;
-        return schedule.getSlots() % (16 * shapeOf(rowsOf[block]).columnWarps) == 0 && schedule.getSlots() % count == 0;
-      };
-      while (count > 1 && !divides()) {
-        count /= 2;
-      }
-      warps = schedule.getWarps();
-    }
     Builder b(moved.front()->getLoc(), block->getTerminator());
-    Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, warp, wordOf(b, count));
+    Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, warp, wordOf(b, warps));
     auto scope = scf::IfOp::create(b, works, /*withElseRegion=*/true);
     for (Operation *op : moved) {
       op->moveBefore(scope.thenBlock()->getTerminator());
     }
-    scopes[scope] = count;
-    if (hasRoles) {
-      useStaging(state->second.barrierOffset + 4 * state->second.stages * barrierBytes);
-      roleScopes[scope] = state->second;
-    }
+    const RoleState &state = states[block];
+    useStaging(state.barrierOffset + 4 * state.stages * barrierBytes);
+    roleScopes[scope] = state;
   }
   return success();
 }
@@ -164,30 +149,25 @@ bool TeamEmitter::isOfWarpGroups(Operation *op) const {
 }
 
 LogicalResult TeamEmitter::emitScope(scf::IfOp scope) {
-  const int64_t outer = warps;
-  warps = scopes.lookup(scope);
-  auto found = roleScopes.find(scope);
-  if (found != roleScopes.end()) {
-    RoleState &state = found->second;
-    Builder b(scope.getLoc(), scope);
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          addWords(b, mulWords(b, warp, facts.lanes), lane), wordOf(b, 0));
-    auto first = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-    Builder inner = Builder::atBlockBegin(scope.getLoc(), first.thenBlock());
-    for (int64_t i = 0; i < state.stages; ++i) {
-      Value at = barrierOffset(inner, wordOf(inner, i), state);
-      for (bool isKey : {true, false}) {
-        tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), facts.lanes);
-        tile::PhaseInitOp::create(inner, staging, at, state.emptyAt(isKey), warps);
-      }
+  RoleState &state = roleScopes.find(scope)->second;
+  Builder b(scope.getLoc(), scope);
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, addWords(b, mulWords(b, warp, facts.lanes), lane),
+                                        wordOf(b, 0));
+  auto first = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  Builder inner = Builder::atBlockBegin(scope.getLoc(), first.thenBlock());
+  for (int64_t i = 0; i < state.stages; ++i) {
+    Value at = barrierOffset(inner, wordOf(inner, i), state);
+    for (bool isKey : {true, false}) {
+      tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), facts.lanes);
+      tile::PhaseInitOp::create(inner, staging, at, state.emptyAt(isKey), warps);
     }
-    gpu::BarrierOp::create(b);
-    state.produced = state.consumed = {wordOf(b, 0), wordOf(b, 0)};
-    Builder others(scope.getLoc(), scope.elseBlock()->getTerminator());
-    Value copies = arith::CmpIOp::create(others, arith::CmpIPredicate::eq, warp, wordOf(others, warps));
-    state.producer = scf::IfOp::create(others, copies, /*withElseRegion=*/false).thenBlock();
-    roles = &state;
   }
+  gpu::BarrierOp::create(b);
+  state.produced = state.consumed = {wordOf(b, 0), wordOf(b, 0)};
+  Builder copying(scope.getLoc(), scope.elseBlock()->getTerminator());
+  Value copies = arith::CmpIOp::create(copying, arith::CmpIPredicate::eq, warp, wordOf(copying, warps));
+  state.producer = scf::IfOp::create(copying, copies, /*withElseRegion=*/false).thenBlock();
+  roles = &state;
   // Whole groups of warps give registers up, and take them.
   if (warps % schedule.getProducers() == 0) {
     Builder some = Builder::atBlockBegin(scope.getLoc(), scope.thenBlock());
@@ -197,7 +177,6 @@ LogicalResult TeamEmitter::emitScope(scf::IfOp scope) {
   }
   LogicalResult result = emitBlock(*scope.thenBlock());
   roles = nullptr;
-  warps = outer;
   return result;
 }
 

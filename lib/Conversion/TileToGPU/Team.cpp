@@ -65,7 +65,7 @@ bool TeamEmitter::queriesFitInOrder(tile::MmaOp op) {
   const int64_t values = widestValues();
   WarpTile tile{shape.rowTiles,     dividesValues ? type.getSlots() : type.getSlots() / shape.columnWarps,
                 type.getChannels(), dividesValues ? values / shape.columnWarps : values,
-                /*querySets=*/1,    type.getSlots() * std::max(type.getChannels(), values) / (2 * warps * facts.lanes)};
+                /*querySets=*/1,    copiedRegisters(facts, type.getSlots(), type.getChannels(), values, warps)};
   auto loop = op->getParentOfType<scf::ForOp>();
   const auto direct = loop ? directTiles(loop) : SmallVector<std::unique_ptr<DirectTile>>();
   if (!direct.empty()) {
@@ -195,11 +195,7 @@ TeamShape TeamEmitter::shapeOf(int64_t rows) const {
     const int64_t m = atomFor(ProductType::F16, rows).m;
     return {warps, static_cast<int64_t>(llvm::divideCeil(rows, m)) / warps, 1, m};
   }
-  int64_t tiles = llvm::divideCeil(rows, 16), rowWarps = 1;
-  while (rowWarps * 2 <= std::min(warps, tiles)) {
-    rowWarps *= 2;
-  }
-  const int64_t columnWarps = warps / rowWarps;
+  const int64_t tiles = llvm::divideCeil(rows, 16), rowWarps = rowWarpsOf(warps, rows), columnWarps = warps / rowWarps;
   // A warp that has all slots of its rows would have to give its accumulator another layout in the end.
   const bool isHalf = facts.loadsMatrices && rows <= 8 && columnWarps > 1 && !dividesValues;
   return {rowWarps, static_cast<int64_t>(llvm::divideCeil(tiles, rowWarps)), columnWarps, isHalf ? 8 : 16};
@@ -470,7 +466,7 @@ LogicalResult TeamEmitter::emitOp(Operation *op) {
     return emitLoop(loop);
   }
   if (auto branch = dyn_cast<scf::IfOp>(op)) {
-    if (scopes.contains(branch)) {
+    if (roleScopes.contains(branch)) {
       return emitScope(branch);
     }
     if (branch.getNumResults() && llvm::any_of(branch.getResultTypes(), isTile)) {

@@ -226,8 +226,9 @@ public:
   // Coordinates of this lane, at the kernel's entry (i32).
   mlir::Value lane, warp;
   mlir::Value staging;
-  /// Warps that run the code that is being emitted, of all that the team has.
-  int64_t warps, teamWarps;
+  /// Warps that compute, of all that the team has.
+  const int64_t warps;
+  int64_t teamWarps;
   /// A barrier of the warps that run this code.
   void barrier(Builder &b);
 
@@ -434,9 +435,8 @@ private:
   int64_t stagingBytes = 0;
   bool failedOp = false;
   llvm::SmallVector<mlir::Operation *> done;
-  /// Regions for some warps: how many; those with a RoleState have warps that copy in their other region.
-  llvm::DenseMap<mlir::Operation *, int64_t> scopes;
   llvm::DenseMap<mlir::Operation *, int64_t> keyRuns;
+  /// Regions of the warps that compute; those that copy run the other region.
   llvm::DenseMap<mlir::Operation *, RoleState> roleScopes;
   /// Lane and warp parts of coordinates, by the printed modes that make them.
   llvm::StringMap<mlir::Value> coordinateBases;

@@ -315,13 +315,13 @@ SmallVector<Value> loadFromEither(TeamEmitter &emitter, ImplicitLocOpBuilder &b,
 void kvc::layOutStage(StagedOperand &operand, int64_t channels) {
   operand.chunks = channels / chunkChannels;
   operand.swizzled = operand.chunks % 8 == 0;
-  operand.stageRow = (operand.swizzled ? operand.chunks : operand.chunks | 1) * chunkBytes;
+  operand.stageRow = operand.swizzled ? operand.chunks * chunkBytes : paddedRowBytes(channels);
 }
 
 void kvc::layOutPadded(StagedOperand &operand, int64_t channels) {
   operand.chunks = channels / chunkChannels;
   operand.swizzled = false;
-  operand.stageRow = (operand.chunks | 1) * chunkBytes;
+  operand.stageRow = paddedRowBytes(channels);
 }
 
 /// Rows that have a place together.

@@ -412,115 +412,6 @@ private:
   ImplicitLocOpBuilder b;
 };
 
-/// Wait states that must lie between a matrix instruction and a read of its result.
-int64_t distanceOf(const MmaAtom &atom, const Target &target) {
-  const int64_t productsOfPass = target.cpu == "gfx90a" ? 512 : 1024;
-  return atom.m * atom.n * atom.k / productsOfPass + 3;
-}
-
-/// Takes the sums of products on by assembly that waits, at the builder's place: nothing that it stands for reads them
-/// before, whatever is scheduled. It has an effect, so that it does not sink behind a branch: registers of sums that
-/// are no longer needed may be written there, which has to keep away as well.
-void takeOnSums(ImplicitLocOpBuilder &b, ArrayRef<tile::LaneMmaOp> products, const Target &target,
-                function_ref<bool(OpOperand &)> isReplaced) {
-  SmallVector<Value> sums;
-  SmallVector<Type> types;
-  std::string outputs, inputs, text;
-  int64_t distance = 0;
-  for (auto [number, constant] : llvm::enumerate(products)) {
-    tile::LaneMmaOp product = constant;
-    types.push_back(VectorType::get({static_cast<int64_t>(product->getNumResults())}, b.getF32Type()));
-    sums.push_back(vector::FromElementsOp::create(b, types.back(), product->getResults()));
-    outputs += "=v,";
-    inputs += "," + std::to_string(number);
-    distance = std::max(distance, distanceOf(*lookupMmaAtom(product.getAtom()), target));
-  }
-  for (; distance > 0; distance -= 8) {
-    text += (text.empty() ? "s_nop " : "\n\ts_nop ") + std::to_string(std::min<int64_t>(distance, 8) - 1);
-  }
-  outputs.pop_back();
-  Type type = types.size() == 1 ? types.front() : LLVM::LLVMStructType::getLiteral(b.getContext(), types);
-  Value kept = LLVM::InlineAsmOp::create(b, type, sums, text, outputs + inputs, /*has_side_effects=*/true,
-                                         /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
-                                         LLVM::AsmDialectAttr(), ArrayAttr())
-                   .getResult(0);
-  for (auto [number, constant] : llvm::enumerate(products)) {
-    tile::LaneMmaOp product = constant;
-    Value all =
-        products.size() == 1
-            ? kept
-            : LLVM::ExtractValueOp::create(b, kept, ArrayRef<int64_t>(static_cast<int64_t>(number))).getResult();
-    for (auto [i, sum] : llvm::enumerate(product->getResults())) {
-      Value one = vector::ExtractOp::create(b, all, static_cast<int64_t>(i));
-      sum.replaceUsesWithIf(one, [&, joined = sums[number].getDefiningOp()](OpOperand &use) {
-        return use.getOwner() != joined && isReplaced(use);
-      });
-    }
-  }
-}
-
-/// What of a block is computed for a value.
-void collectSources(Value value, Block &block, llvm::SmallPtrSetImpl<Operation *> &sources) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != &block || !sources.insert(op).second) {
-    return;
-  }
-  for (Value operand : op->getOperands()) {
-    collectSources(operand, block, sources);
-  }
-}
-
-/// Keeps what reads sums behind a branch away from the products in front of it. LLVM 22 looks for them along one path
-/// to each block, which is not always the shortest.
-void keepDistance(Block &block, const Target &target) {
-  SmallVector<tile::LaneMmaOp> products;
-  for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (auto product = dyn_cast<tile::LaneMmaOp>(op)) {
-      products.push_back(product);
-    }
-    auto branch = dyn_cast<scf::IfOp>(op);
-    if (!branch || products.empty()) {
-      continue;
-    }
-    llvm::SmallPtrSet<Operation *, 32> sources;
-    collectSources(branch.getCondition(), block, sources);
-    // What a loop carries on is read far behind.
-    auto readsLater = [&](OpOperand &use) {
-      Operation *user = block.findAncestorOpInBlock(*use.getOwner());
-      return user && !branch->isBeforeInBlock(user) ? user == branch : user && !user->hasTrait<OpTrait::IsTerminator>();
-    };
-    Operation *last = products.back();
-    auto isBehindProducts = [&](OpOperand &use) {
-      Operation *user = block.findAncestorOpInBlock(*use.getOwner());
-      return user && last->isBeforeInBlock(user) && !user->hasTrait<OpTrait::IsTerminator>();
-    };
-    auto isUsed = [](tile::LaneMmaOp product, function_ref<bool(OpOperand &)> matches) {
-      return llvm::any_of(product->getResults(), [&](Value sum) {
-        return llvm::any_of(sum.getUses(), [&](OpOperand &use) { return matches(use); });
-      });
-    };
-    SmallVector<tile::LaneMmaOp> early, late;
-    for (tile::LaneMmaOp product : products) {
-      // What is read in front of the branch, but not for it, may be moved behind it.
-      if (!sources.contains(product) &&
-          isUsed(product, [&](OpOperand &use) { return isBehindProducts(use) && !readsLater(use); })) {
-        early.push_back(product);
-      } else if (isUsed(product, readsLater)) {
-        late.push_back(product);
-      }
-    }
-    products.clear();
-    if (!early.empty()) {
-      ImplicitLocOpBuilder b(last->getLoc(), last->getBlock(), std::next(last->getIterator()));
-      takeOnSums(b, early, target, isBehindProducts);
-    }
-    if (!late.empty()) {
-      ImplicitLocOpBuilder b(branch.getLoc(), branch);
-      takeOnSums(b, late, target, readsLater);
-    }
-  }
-}
-
 struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
   void runOnOperation() override {
     const Target *target = getTargetOf(getOperation());
@@ -531,7 +422,7 @@ struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
     }
     amd::lowerCopies(getOperation());
     if (target->team->lanes == 64) {
-      getOperation().walk([&](Block *block) { keepDistance(*block, *target); });
+      amd::keepSumsFromBranches(getOperation(), *target);
     }
     if (target->team->readsInOrder()) {
       amd::keepReadsBehindProducts(getOperation());

@@ -29,6 +29,27 @@ ProductType kvc::productOfEither(kvcache::CacheType type, kvcache::Plane plane) 
 /// Rows for each warp of a team: an instruction's.
 static constexpr int64_t rowsPerWarp = 16, teamWarps = 4;
 
+/// Slots that a span of a decode step has at least.
+static constexpr int64_t split = 1024;
+
+int64_t kvc::rowWarpsOf(int64_t warps, int64_t rows) {
+  const int64_t tiles = llvm::divideCeil(rows, rowsPerWarp);
+  int64_t rowWarps = 1;
+  while (rowWarps * 2 <= std::min(warps, tiles)) {
+    rowWarps *= 2;
+  }
+  return rowWarps;
+}
+
+int64_t kvc::paddedRowBytes(int64_t channels) {
+  constexpr int64_t chunk = 8, chunkBytes = 16;
+  return (channels / chunk | 1) * chunkBytes;
+}
+
+int64_t kvc::copiedRegisters(const TeamFacts &facts, int64_t slots, int64_t keys, int64_t values, int64_t warps) {
+  return slots * std::max(keys, values) / (2 * warps * facts.lanes);
+}
+
 /// Whether an accumulator of 16 rows leaves no registers for the rest: then warps divide its channels and not the rows.
 static bool isWide(const AttentionShape &shape, const TeamFacts &facts) {
   constexpr int64_t otherRegisters = 80;
@@ -85,7 +106,7 @@ static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const
     return {};
   }
   const GroupMmaAtom &atom = *found;
-  constexpr int64_t groups = 2, otherRegisters = 56, barrierBytes = 256, split = 1024;
+  constexpr int64_t groups = 2, otherRegisters = 56, barrierBytes = 256;
   const int64_t kDim = shape.cache.getKDim(), vDim = shape.cache.getVDim(), rows = groups * atom.m;
   const TeamFacts &facts = *target.team;
   const int64_t heads = headsOf(shape, teamWarps * rowsPerWarp), tokens = rows / heads;
@@ -108,7 +129,7 @@ static tile::ScheduleAttr chooseGroupSchedule(const AttentionShape &shape, const
 /// For the tall atom: every warp has one instruction's rows, keys and values go through registers to one stage (keys in
 /// rows of an odd number of chunks). Nothing where pages have something else, or no tile fits.
 static tile::ScheduleAttr chooseTallSchedule(const AttentionShape &shape, const Target &target) {
-  constexpr int64_t chunk = 8, round = 64, mostChannels = 192, split = 1024;
+  constexpr int64_t round = 64, mostChannels = 192;
   const TeamFacts &facts = *target.team;
   const MmaAtom *atom = lookupMmaAtom((facts.tallMmaAtom + ".f16").str());
   const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
@@ -120,7 +141,7 @@ static tile::ScheduleAttr chooseTallSchedule(const AttentionShape &shape, const 
     return {};
   }
   for (int64_t slots = 2 * atom->n; slots >= atom->n; slots /= 2) {
-    const int64_t bytes = slots * (((keys / chunk) | 1) * chunk + values) * 2;
+    const int64_t bytes = slots * (paddedRowBytes(keys) + values * 2);
     if (bytes <= facts.stagingBytes) {
       // Decode steps copy to as many stages as two teams have room for.
       const int64_t stages = 4 * slots * (keys + values) * 2 <= facts.stagingBytes ? 2 : 1;
@@ -214,16 +235,13 @@ bool kvc::fitsRegisters(const TeamFacts &facts, const WarpTile &tile) {
   return acc + queries + tile.onTheirWay + most + numbers + otherRegisters <= facts.laneRegisters;
 }
 
-/// Bytes of a row of keys in staging memory where lanes read it, an odd number of chunks; of values as they are.
-static int64_t readKeyBytes(int64_t channels) { return (channels / 8 | 1) * 16; }
-
 /// Whether a tile of a decode step that warps copy to staging memory fits: they divide its slots, or the channels.
 static bool fitsDecode(const AttentionShape &shape, const TeamFacts &facts, int64_t slots, int64_t warps) {
   const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
   constexpr int64_t roundChannels = 64;
   const bool divides = slots < warps * rowsPerWarp;
-  const int64_t bytes = slots * (readKeyBytes(keys) + values * 2) + rowsPerWarp * readKeyBytes(keys);
-  const int64_t copied = slots * std::max(keys, values) / (2 * warps * facts.lanes);
+  const int64_t bytes = slots * (paddedRowBytes(keys) + values * 2) + rowsPerWarp * paddedRowBytes(keys);
+  const int64_t copied = copiedRegisters(facts, slots, keys, values, warps);
   const bool fitsRows = !divides || values % (warps * roundChannels) == 0;
   return fitsRows && bytes <= facts.stagingBytes &&
          fitsRegisters(facts, {1, divides ? slots : slots / warps, keys, divides ? values / warps : values,
@@ -238,7 +256,6 @@ static int64_t readRows(const AttentionShape &shape, const TeamFacts &facts) {
 /// Where lanes read operands in order and keys and values are copied: the largest tile that fits registers and staging
 /// memory. What is copied goes through registers, so that a second stage would gain nothing.
 static tile::ScheduleAttr chooseReadingSchedule(const AttentionShape &shape, const Target &target) {
-  constexpr int64_t split = 1024;
   const TeamFacts &facts = *target.team;
   if (!facts.readsInOrder() || !areCopied(shape.cache)) {
     return {};
@@ -260,10 +277,10 @@ static tile::ScheduleAttr chooseReadingSchedule(const AttentionShape &shape, con
   for (int64_t rowTiles : {2, 1}) {
     for (int64_t slots = teamWarps * rowsPerWarp; slots >= rowTiles * rowsPerWarp; slots /= 2) {
       const int64_t rows = teamWarps * rowTiles * rowsPerWarp;
-      const int64_t copied = slots * std::max(keys, values) / (2 * teamWarps * facts.lanes);
-      const int64_t bytes = slots * (readKeyBytes(keys) + values * 2);
+      const int64_t copied = copiedRegisters(facts, slots, keys, values, teamWarps);
+      const int64_t bytes = slots * (paddedRowBytes(keys) + values * 2);
       for (int64_t sets : {1, 0}) {
-        const bool fitsStaging = bytes + (sets ? 0 : rows * readKeyBytes(keys)) <= facts.stagingBytes;
+        const bool fitsStaging = bytes + (sets ? 0 : rows * paddedRowBytes(keys)) <= facts.stagingBytes;
         if (fitsStaging && fitsRegisters(facts, {rowTiles, slots, keys, values, sets, copied})) {
           return schedule(rows, slots);
         }
@@ -285,7 +302,6 @@ int64_t kvc::chooseHeads(const AttentionShape &shape, const Target *target) {
 }
 
 static tile::ScheduleAttr chooseTeamSchedule(const AttentionShape &shape, const Target &target) {
-  constexpr int64_t split = 1024;
   if (tile::ScheduleAttr schedule = chooseGroupSchedule(shape, target)) {
     return schedule;
   }
@@ -328,7 +344,7 @@ tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target
   }
   // A query tile of about 64 rows amortises the unpacking of a KV tile; 64 slots keep scores, probabilities and the
   // tile's operands within a first-level cache of 32 KiB.
-  constexpr int64_t rows = 64, slots = 64, split = 1024;
+  constexpr int64_t rows = 64, slots = 64;
   int64_t tokens = std::max<int64_t>(2, rows / shape.group);
   return tile::ScheduleAttr::get(shape.cache.getContext(), tokens, slots, split, /*warps=*/1, /*stages=*/1,
                                  /*producers=*/0);
@@ -389,11 +405,8 @@ tile::ScheduleAttr kvc::chooseDecodeSchedule(tile::ScheduleAttr schedule, int64_
   // Every warp that shares the columns of scores needs whole instructions of slots.
   int64_t warps = schedule.getWarps();
   auto divides = [&] {
-    int64_t rowWarps = 1;
-    while (rowWarps * 2 <= std::min<int64_t>(warps, llvm::divideCeil(heads, rowsPerWarp))) {
-      rowWarps *= 2;
-    }
-    return schedule.getSlots() % (rowsPerWarp * (warps / rowWarps)) == 0 && schedule.getSlots() % warps == 0;
+    const int64_t columnWarps = warps / rowWarpsOf(warps, heads);
+    return schedule.getSlots() % (rowsPerWarp * columnWarps) == 0 && schedule.getSlots() % warps == 0;
   };
   while (warps > 1 && !divides()) {
     warps /= 2;
