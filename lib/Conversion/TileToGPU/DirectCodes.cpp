@@ -304,11 +304,7 @@ std::unique_ptr<DirectTile> kvc::createDirectCodes(DirectShape shape) {
     return nullptr;
   }
   auto tile = std::make_unique<DirectCodes>(shape);
-  int64_t registers = 0;
-  for (Type type : tile->types()) {
-    auto vector = cast<VectorType>(type);
-    registers += llvm::divideCeil(vector.getNumElements() * vector.getElementTypeBitWidth(), 32);
-  }
-  return registers <= mostRegisters && (shape.use == Use::Keys || tile->scales() == 1 || perChannel) ? std::move(tile)
-                                                                                                     : nullptr;
+  return registersOf(*tile) <= mostRegisters && (shape.use == Use::Keys || tile->scales() == 1 || perChannel)
+             ? std::move(tile)
+             : nullptr;
 }
