@@ -108,9 +108,11 @@ def add_offset(line, step, most):
 def shift_lds(line):
     if re.search(r"(read|write|load|store)_?2", line):
         found = re.search(r" offset0:(\d+)", line)
-        if not found:
-            return f"{line.rstrip()} offset0:1" if "offset1:1" not in line.split() else f"{line.rstrip()} offset0:2"
-        return line.replace(found[0], f" offset0:{(int(found[1]) + 1) % 256}")
+        if found:
+            return line.replace(found[0], f" offset0:{(int(found[1]) + 1) % 256}")
+        # The first offset stands in front of the second; one of zero is not printed.
+        second = re.search(r" offset1:(\d+)|$", line.rstrip())
+        return line[:second.start()] + f" offset0:{2 if second[1] == '1' else 1}" + line[second.start():].rstrip()
     return add_offset(line, 16, 65535)
 
 
