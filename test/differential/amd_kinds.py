@@ -61,7 +61,12 @@ def move_lanes(line):
     line, count = re.subn(r"quad_perm:\[(\d),(\d),(\d),(\d)\]", r"quad_perm:[\2,\3,\4,\1]", line)
     if count:
         return line
-    line, count = re.subn(r"row_(shl|shr|ror|share|newbcast|xmask):(\d+)", lambda m: f"row_{m[1]}:{int(m[2]) % 15 + 1}", line)
+    line, count = re.subn(r"row_(shl|shr|share|newbcast):(\d+)", lambda m: f"row_{m[1]}:{int(m[2]) % 15 + 1}", line)
+    if count:
+        return line
+    # Of the exchanges that add up lanes, one with a distance that another has, too: a partner that differs in further bits
+    # gives the same sum.
+    line, count = re.subn(r"row_(ror|xmask):(\d+)", lambda m: f"row_{m[1]}:{int(m[2]) // 2 or 2}", line)
     if count:
         return line
     for a, b in (("row_half_mirror", "row_mirror"), ("row_mirror", "row_half_mirror"), ("row_bcast:15", "row_shr:1"),

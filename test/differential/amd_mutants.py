@@ -3,7 +3,7 @@
 # to notice.
 """amd_mutants.py [--build DIR] [--sites N] [--seed S] [--jobs N] [--filter TEXT] [--verbose]
 
-Kernels are those of the differential test (KERNELS below); each runs with several shapes. How they are broken says
+Kernels are those of the differential test (KERNELS below), each with several shapes, and plans of decode steps. How they are broken says
 amd_kinds.py: waits, barriers and distances are dropped, masks and choices of lanes, permutations, offsets, operands of
 matrix instructions changed. `--sites` bounds the places of each kind in each kernel, drawn by the seed. What counts says
 mutation.py. The last line is `N passed, N failed, N skipped`.
@@ -21,6 +21,7 @@ KERNELS = [
     ("gfx1100", "page=16,dim=64,gqa=4,heads=1", RUNS),
     ("gfx1100", "k=int8,v=int8,page=16,dim=64,gqa=8,heads=1,mask=causal/window/sinks", RUNS),
 ]
+PLANS = [("gfx942", "causal"), ("gfx1100", "per_head")]
 
 
 def executed(text, target, reports, folder):
@@ -45,4 +46,4 @@ def executed(text, target, reports, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Language("amd_mutants.py", KINDS, RULES, KERNELS, executed, assemble, sites=2, long_sites=12)))
+    sys.exit(main(Language("amd_mutants.py", KINDS, RULES, KERNELS, PLANS, executed, assemble, sites=2, long_sites=12)))

@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import decode_plan
+
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = 0.95
 GARBAGE = ("nan", "random", "inf16", "inf32")
@@ -121,7 +123,8 @@ class Tally:
 @dataclass
 class Language:
     """Assembly of a vendor: its kinds of mutants, the rules of those that change nothing, the kernels (target, values of
-    the axes, shapes of the runs, each with a seed).
+    the axes, shapes of the runs, each with a seed), and the plans of decode steps that are broken on their own (target, form
+    of decode_plan.py): with another plan results are right, too.
 
     `executed(text, target, reports, folder)` gives the instructions that the simulator's reports say were executed, as
     `mutants` wants them; `build(text, target, path)` writes what kvc-differential takes in place of the kernel's own, or
@@ -132,6 +135,7 @@ class Language:
     kinds: list
     rules: list
     kernels: list
+    plans: list
     executed: object
     build: object
     sites: int = 4
@@ -172,6 +176,7 @@ def try_kernel(language, target, values, shapes, options, folder):
     if not result.startswith("PASS"):
         stop(f"{target} {values}: the kernel without a mutant is not right: {result}")
     reports = [json.loads(line) for line in (folder / "report").read_text().splitlines()]
+    reports = [report for report in reports if report["kernel"] != decode_plan.KERNEL]
     code = language.executed(text, target, reports, folder)
 
     texts = folder / "texts"
@@ -205,13 +210,20 @@ def main(language):
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     tally = Tally(language.rules)
-    for target, values, shapes in language.kernels:
-        if options.filter not in f"{target} {values}":
-            continue
-        print(f"== {target} {values}: {', '.join(shapes)}", flush=True)
+
+    def tried(target, name, results):
+        if options.filter not in name:
+            return
+        print(f"== {name}", flush=True)
         begin, before = time.monotonic(), tally.caught + tally.equal + tally.survivors
-        with tempfile.TemporaryDirectory() as name:
-            for kind, place, problem, same_bits in try_kernel(language, target, values, shapes, options, Path(name)):
+        with tempfile.TemporaryDirectory() as folder:
+            for kind, place, problem, same_bits in results(Path(folder)):
                 tally.add(target, kind, place, problem, same_bits, options.verbose)
         print(f"{tally.caught + tally.equal + tally.survivors - before} mutants, {time.monotonic() - begin:.1f} s", flush=True)
+
+    for target, values, shapes in language.kernels:
+        tried(target, f"{target} {values}: {', '.join(shapes)}",
+              lambda folder: try_kernel(language, target, values, shapes, options, folder))
+    for target, form in language.plans:
+        tried(target, f"{target} plan {form}", lambda folder: decode_plan.try_plan(language, target, form, options, folder))
     return tally.finish(not options.filter)

@@ -2,7 +2,7 @@
 # Breaks the PTX of kernels in one place at a time and expects the simulator or the comparison with the oracle to notice.
 """ptx_mutants.py [--build DIR] [--sites N] [--seed S] [--jobs N] [--filter TEXT] [--verbose]
 
-Kernels are those of the differential test (KERNELS below); each runs with several shapes. A wait, barrier, fence, commit,
+Kernels are those of the differential test (KERNELS below), each with several shapes, and plans of decode steps. A wait, barrier, fence, commit,
 arrival or predicate is dropped, an address is shifted by 16 bytes, operands of a matrix instruction are swapped, a bit of
 a swizzle is flipped. `--sites` bounds the places of each kind in each kernel, drawn by the seed. What counts says
 mutation.py. The last line is `N passed, N failed, N skipped`.
@@ -24,6 +24,7 @@ KERNELS = [
     ("sm_90a", "page=16,dim=128,gqa=4,heads=1", F16_RUNS),
     ("sm_90a", "k=int4,v=int8/channel,group=64,page=64,dim=64,heads=1", CODE_RUNS),
 ]
+PLANS = [("sm_80", "causal"), ("sm_90a", "per_head")]
 
 
 def shift_address(line):
@@ -106,4 +107,4 @@ def executed(text, _target, reports, _folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Language("ptx_mutants.py", KINDS, RULES, KERNELS, executed, lambda text, _, path: path.write_text(text))))
+    sys.exit(main(Language("ptx_mutants.py", KINDS, RULES, KERNELS, PLANS, executed, lambda text, _, path: path.write_text(text))))

@@ -37,19 +37,20 @@ bool DecodeShape::beginsAtWindow() const {
 }
 
 namespace {
-/// The kernel that makes the plan: an item for each list.
+/// The kernel that makes the plan: an item for each list. Its numbers have 32 bits, as the lengths that they come from:
+/// sums and quotients of 64 would be most of the kernel on a GPU.
 class PlanKernel {
 public:
   PlanKernel(const DecodeShape &shape, KernelBuilder &kernel, ArrayRef<Value> caches, ArrayRef<Value> selections,
              Value batch, Value teams)
-      : shape(shape), b(kernel.body), caches(caches), selections(selections), batch(batch), teams(teams),
-        zero(createIndex(b, 0)), one(createIndex(b, 1)) {}
+      : shape(shape), b(kernel.body), caches(caches), selections(selections), batch(batch), teams(narrow(teams)),
+        zero(number(0)), one(number(1)) {}
 
   void emit(Value own, Value spans, Value lists) {
     Value all = createMul(b, tile::EntriesOp::create(b, batch), createIndex(b, shape.lists()));
     Value total = sums(all, 1, [&](Value list) { return SmallVector<Value>{tilesOf(list).tiles}; })[0];
     Value share = arith::CeilDivUIOp::create(b, total, teams);
-    Value ofSpan = maximum(b, createIndex(b, shape.leastTiles), share);
+    Value ofSpan = maximum(b, number(shape.leastTiles), share);
     // Spans of a list, with its last tiles in one more, and in those that it has anyhow.
     auto countsOf = [&](Value tiles) {
       Value whole = arith::DivUIOp::create(b, tiles, ofSpan);
@@ -70,30 +71,40 @@ public:
     List list = tilesOf(own);
     SmallVector<Value> counts = countsOf(list.tiles);
     Value count = chosen(counts[0], counts[1]);
-    store(first, lists, {own, zero});
-    store(count, lists, {own, one});
-    side(zero, count, one, [&](Value i) {
+    store(first, lists, own, 0);
+    store(count, lists, own, 1);
+    // The first spans have one tile more where the tiles do not divide. A list without spans writes none.
+    Value divisor = maximum(b, count, one), ofEach = arith::DivUIOp::create(b, list.tiles, divisor);
+    Value longer = arith::RemUIOp::create(b, list.tiles, divisor);
+    side(createIndex(b, 0), wide(count), [&](Value at) {
+      Value i = narrow(at), next = createAdd(b, i, one);
       auto upTo = [&](Value spansBefore) {
-        Value tiles = arith::DivUIOp::create(b, createMul(b, spansBefore, list.tiles), count);
-        return createAdd(b, list.first, tiles);
+        return createAdd(b, list.first,
+                         createAdd(b, createMul(b, spansBefore, ofEach), minimum(b, spansBefore, longer)));
       };
-      Value number = createAdd(b, first, i);
-      Value words[spanWords] = {count, own, list.sequence, list.row, upTo(i), upTo(createAdd(b, i, one))};
-      for (int64_t word = 0; word < spanWords; ++word) {
-        store(words[word], spans, {number, createIndex(b, word)});
+      Value words[spanWords] = {count, narrow(own), narrow(list.sequence), narrow(list.row), upTo(i), upTo(next)};
+      for (auto [word, value] : llvm::enumerate(words)) {
+        store(value, spans, wide(createAdd(b, first, i)), word);
       }
     });
-    side(createAdd(b, used, own), memref::DimOp::create(b, spans, 0), all,
-         [&](Value number) { store(zero, spans, {number, createIndex(b, SpanCount)}); });
+    side(createAdd(b, wide(used), own), memref::DimOp::create(b, spans, 0), all,
+         [&](Value at) { store(zero, spans, at, SpanCount); });
   }
 
 private:
   struct List {
-    Value tiles, first, sequence, row;
+    /// 32 bits.
+    Value tiles, first;
+    /// Indices.
+    Value sequence, row;
   };
 
-  void store(Value number, Value memory, ValueRange at) {
-    memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), number), memory, at);
+  Value number(int64_t value) { return arith::ConstantIntOp::create(b, value, 32); }
+  Value narrow(Value index) { return arith::IndexCastUIOp::create(b, b.getI32Type(), index); }
+  Value wide(Value number) { return arith::IndexCastUIOp::create(b, b.getIndexType(), number); }
+
+  void store(Value value, Value memory, Value row, int64_t word) {
+    memref::StoreOp::create(b, value, memory, ValueRange{row, createIndex(b, word)});
   }
 
   /// Turns that may run side by side.
@@ -103,11 +114,13 @@ private:
     b.setInsertionPointToStart(loop.getBody());
     body(loop.getInductionVars()[0]);
   }
+  void side(Value from, Value to, function_ref<void(Value)> body) { side(from, to, createIndex(b, 1), body); }
 
   /// Sums of numbers over all lists.
   SmallVector<Value> sums(Value all, unsigned count, function_ref<SmallVector<Value>(Value)> numbersOf) {
     SmallVector<Value> start(count, zero);
-    auto loop = scf::ParallelOp::create(b, ValueRange{zero}, ValueRange{all}, ValueRange{one}, start);
+    auto loop = scf::ParallelOp::create(b, ValueRange{createIndex(b, 0)}, ValueRange{all},
+                                        ValueRange{createIndex(b, 1)}, start);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     auto reduce = scf::ReduceOp::create(b, numbersOf(loop.getInductionVars()[0]));
@@ -121,41 +134,43 @@ private:
   /// Slots of a segment that are not behind those that the row sees; of a list of selected slots, how many it has.
   Value endOf(unsigned segment, Value entry, Value sequence, Value head, Value row) {
     if (selectsTokens(shape.op, segment)) {
-      return tile::SelectionCountOp::create(b, selections[segment], entry, head, shape.kvHeads);
+      return narrow(tile::SelectionCountOp::create(b, selections[segment], entry, head, shape.kvHeads));
     }
     Value cache = caches[segment];
-    Value length = tile::CounterOp::create(b, tile::Counter::Length, cache, sequence, head);
+    Value length = narrow(tile::CounterOp::create(b, tile::Counter::Length, cache, sequence, head));
     if (!shape.op.getCausal() || cast<CacheType>(cache.getType()).getStoredPositions()) {
       return length;
     }
-    return minimum(b, length, createAdd(b, tile::PositionOp::create(b, batch, row), one));
+    return minimum(b, length, createAdd(b, positionOf(row), one));
   }
 
+  Value positionOf(Value row) { return narrow(tile::PositionOp::create(b, batch, row)); }
+
   List tilesOf(Value list) {
-    Value entry = list, head = zero;
+    Value entry = list, head = createIndex(b, 0);
     if (shape.lists() > 1) {
-      Value heads = createIndex(b, shape.lists());
-      entry = arith::DivUIOp::create(b, list, heads);
-      head = arith::RemUIOp::create(b, list, heads);
+      Value heads = number(shape.lists());
+      entry = wide(arith::DivUIOp::create(b, narrow(list), heads));
+      head = wide(arith::RemUIOp::create(b, narrow(list), heads));
     }
     auto range = tile::QueryRangeOp::create(b, batch, entry);
     Value row = range.getBegin(), sequence = tile::SequenceOp::create(b, batch, entry);
-    Value rows = arith::SubIOp::create(b, range.getEnd(), row);
+    Value rows = arith::SubIOp::create(b, narrow(range.getEnd()), narrow(row));
     // Rows of entries without any have no position.
-    auto isDecode = scf::IfOp::create(b, TypeRange{b.getIndexType(), b.getIndexType()},
+    auto isDecode = scf::IfOp::create(b, TypeRange{b.getI32Type(), b.getI32Type()},
                                       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rows, one),
                                       /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(isDecode.elseBlock());
     scf::YieldOp::create(b, ValueRange{zero, zero});
     b.setInsertionPointToStart(isDecode.thenBlock());
-    Value slots = createIndex(b, shape.slots), first = zero, end = zero;
+    Value slots = number(shape.slots), first = zero, end = zero;
     for (unsigned i = 0; i < caches.size(); ++i) {
       end = maximum(b, end, endOf(i, entry, sequence, head, row));
     }
     if (shape.beginsAtWindow()) {
-      Value position = tile::PositionOp::create(b, batch, row);
-      Value low = arith::SubIOp::create(b, position, createIndex(b, getInt(shape.op.getWindowAttr()) - 1));
+      Value low = arith::SubIOp::create(b, positionOf(row),
+                                        number(std::min<int64_t>(getInt(shape.op.getWindowAttr()) - 1, INT32_MAX)));
       first = arith::DivUIOp::create(b, maximum(b, low, zero), slots);
     }
     // A row that sees nothing has a result too: that of its only span.

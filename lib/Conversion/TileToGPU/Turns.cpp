@@ -10,24 +10,12 @@
 using namespace mlir;
 using namespace kvc;
 
-/// The sum of an index over all lanes, in each of them.
+/// The sum of numbers of 32 bits over all lanes, in each of them.
 static Value sumOverLanes(ImplicitLocOpBuilder &b, Value sum, int64_t lanes) {
-  auto word = [&](int64_t value) {
-    return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value))).getResult();
-  };
-  Type whole = b.getI64Type();
-  Value high = arith::ConstantOp::create(b, b.getI64IntegerAttr(32));
+  auto word = [&](int64_t value) { return arith::ConstantIntOp::create(b, value, 32); };
   for (int64_t distance = lanes / 2; distance >= 1; distance /= 2) {
-    Value bits = arith::IndexCastOp::create(b, whole, sum);
-    auto other = [&](Value part) {
-      Value half = arith::TruncIOp::create(b, b.getI32Type(), part);
-      Value moved =
-          gpu::ShuffleOp::create(b, half, word(distance), word(lanes), gpu::ShuffleMode::XOR).getShuffleResult();
-      return arith::ExtUIOp::create(b, whole, moved).getResult();
-    };
-    Value low = other(bits), up = other(arith::ShRUIOp::create(b, bits, high));
-    Value joined = arith::OrIOp::create(b, low, arith::ShLIOp::create(b, up, high));
-    sum = arith::AddIOp::create(b, sum, arith::IndexCastOp::create(b, sum.getType(), joined));
+    auto moved = gpu::ShuffleOp::create(b, sum, word(distance), word(lanes), gpu::ShuffleMode::XOR);
+    sum = arith::AddIOp::create(b, sum, moved.getShuffleResult());
   }
   return sum;
 }
@@ -36,12 +24,13 @@ static LogicalResult spread(scf::ParallelOp loop, int64_t lanes) {
   auto reduce = cast<scf::ReduceOp>(loop.getBody()->getTerminator());
   auto isSum = [](Region &region) {
     Operation &first = region.front().front();
-    return isa<arith::AddIOp>(first) && first.getResult(0).getType().isIndex() &&
+    return isa<arith::AddIOp>(first) && first.getResult(0).getType().isInteger(32) &&
            region.front().getTerminator() == first.getNextNode();
   };
   if (loop.getNumLoops() != 1 || !llvm::all_of(reduce.getReductions(), isSum) ||
       !llvm::all_of(loop.getInitVals(), [](Value value) { return isConstantIntValue(value, 0); })) {
-    return loop.emitOpError() << "has no lowering to lanes of a warp yet: expects one loop that adds numbers up from 0";
+    return loop.emitOpError()
+           << "has no lowering to lanes of a warp yet: expects one loop that adds numbers of 32 bits up from 0";
   }
   ImplicitLocOpBuilder b(loop.getLoc(), loop);
   Value step = loop.getStep()[0], lane = gpu::ThreadIdOp::create(b, gpu::Dimension::x);

@@ -25,9 +25,9 @@ func.func @sequences(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> ten
 // CHECK: scf.parallel
 // CHECK: tile.counter length
 // CHECK: arith.ceildivui %{{.*}}, %c64
-// CHECK: scf.reduce(%{{.*}} : index)
+// CHECK: scf.reduce(%{{.*}} : i32)
 // CHECK: scf.parallel
-// CHECK: scf.reduce({{.*}} : index, index, index, index)
+// CHECK: scf.reduce({{.*}} : i32, i32, i32, i32)
 // CHECK: scf.parallel
 // CHECK-COUNT-6: memref.store {{.*}} : memref<?x6xi32>
 // CHECK: scf.parallel
