@@ -1,5 +1,7 @@
 //===- VectorSpreader.cpp - Vectors of a kernel over a warp's lanes -------===//
 #include "VectorSpreader.h"
+
+#include "LaneValues.h"
 #include "VectorMovement.h"
 
 #include "kvc/Dialect/Tile/IR/Tile.h"
@@ -52,22 +54,12 @@ private:
   LogicalResult emitReduction(vector::ReductionOp op);
 
   int64_t registersOf(Type type) { return llvm::divideCeil(cast<VectorType>(type).getNumElements(), lanes); }
-  Value word(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value))); }
+  Value word(int64_t value) { return arith::ConstantIntOp::create(b, value, 32); }
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 
-  /// Bit `lane` of a plane (i32).
-  Value laneBit(uint64_t plane);
-  /// An integer that differs from lane to lane: bit planes of the table, whose bit `lane` is this lane's.
-  Value laneTable(ArrayRef<uint64_t> values, Type type);
-  Value laneCondition(ArrayRef<bool> values);
-  /// The value of register `value` in lane `source` (i32).
-  Value shuffle(Value value, Value source);
-  Value shuffleWord(Value value, Value source) {
-    return gpu::ShuffleOp::create(b, value, source, word(lanes), gpu::ShuffleMode::IDX).getShuffleResult();
-  }
   /// Element `element` of a wide vector in every lane.
   Value broadcastElement(Value vector, int64_t element) {
-    return shuffle(wide.lookup(vector)[element / lanes], word(element % lanes));
+    return warp->shuffle(wide.lookup(vector)[element / lanes], word(element % lanes));
   }
   /// The elements of any vector in every lane.
   Registers allElements(Value vector);
@@ -101,6 +93,7 @@ private:
   const TeamFacts &facts;
   int64_t lanes;
   Builder b;
+  std::optional<LaneValues> warp;
   Value lane, staging;
   int64_t stagingBytes = 0;
   IRMapping mapping;
@@ -110,87 +103,8 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Lanes
+// Elements of other lanes
 //===----------------------------------------------------------------------===//
-
-Value VectorSpreader::laneBit(uint64_t plane) {
-  auto half = [&](uint64_t bits) {
-    return arith::ShRUIOp::create(b, word(static_cast<int64_t>(bits & 0xffffffff)),
-                                  lanes > 32 ? arith::AndIOp::create(b, lane, word(31)).getResult() : lane)
-        .getResult();
-  };
-  Value bits = half(plane);
-  if (lanes > 32) {
-    Value isLow = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lane, word(32));
-    bits = arith::SelectOp::create(b, isLow, bits, half(plane >> 32));
-  }
-  return arith::AndIOp::create(b, bits, word(1));
-}
-
-Value VectorSpreader::laneTable(ArrayRef<uint64_t> values, Type type) {
-  const unsigned bits = type.getIntOrFloatBitWidth();
-  Type integer = b.getIntegerType(bits);
-  auto constant = [&](uint64_t value) {
-    return arith::ConstantOp::create(b, b.getIntegerAttr(integer, APInt(bits, value, false, /*implicitTrunc=*/true)))
-        .getResult();
-  };
-  uint64_t same = values[0];
-  Value result = constant(same);
-  for (unsigned bit = 0; bit < bits; ++bit) {
-    uint64_t plane = 0;
-    for (auto [i, value] : llvm::enumerate(values)) {
-      plane |= ((value ^ same) >> bit & 1) << i;
-    }
-    if (!plane) {
-      continue;
-    }
-    Value flips = laneBit(plane);
-    if (bits > 32) {
-      flips = arith::ExtUIOp::create(b, integer, flips);
-    } else if (bits < 32) {
-      flips = arith::TruncIOp::create(b, integer, flips);
-    }
-    flips = bit ? arith::ShLIOp::create(b, flips, constant(bit)).getResult() : flips;
-    result = arith::XOrIOp::create(b, result, flips);
-  }
-  return integer == type ? result : arith::BitcastOp::create(b, type, result).getResult();
-}
-
-Value VectorSpreader::laneCondition(ArrayRef<bool> values) {
-  if (llvm::all_equal(values)) {
-    return arith::ConstantOp::create(b, b.getBoolAttr(values[0]));
-  }
-  uint64_t plane = 0;
-  for (auto [i, value] : llvm::enumerate(values)) {
-    plane |= static_cast<uint64_t>(value) << i;
-  }
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, laneBit(plane), word(0));
-}
-
-Value VectorSpreader::shuffle(Value value, Value source) {
-  Type type = value.getType();
-  if (type.isIndex()) {
-    Value moved = shuffle(arith::IndexCastOp::create(b, b.getI64Type(), value), source);
-    return arith::IndexCastOp::create(b, type, moved);
-  }
-  const unsigned bits = type.getIntOrFloatBitWidth();
-  if (bits == 32) {
-    return shuffleWord(value, source);
-  }
-  Type integer = b.getIntegerType(bits);
-  Value raw = integer == type ? value : arith::BitcastOp::create(b, integer, value).getResult();
-  if (bits < 32) {
-    raw = shuffleWord(arith::ExtUIOp::create(b, b.getI32Type(), raw), source);
-    raw = arith::TruncIOp::create(b, integer, raw);
-  } else {
-    Value half = arith::ConstantOp::create(b, b.getIntegerAttr(integer, 32));
-    Value low = shuffleWord(arith::TruncIOp::create(b, b.getI32Type(), raw), source);
-    Value high = shuffleWord(arith::TruncIOp::create(b, b.getI32Type(), arith::ShRUIOp::create(b, raw, half)), source);
-    raw = arith::OrIOp::create(b, arith::ExtUIOp::create(b, integer, low),
-                               arith::ShLIOp::create(b, arith::ExtUIOp::create(b, integer, high), half));
-  }
-  return integer == type ? raw : arith::BitcastOp::create(b, type, raw).getResult();
-}
 
 VectorSpreader::Registers VectorSpreader::allElements(Value vector) {
   Registers elements;
@@ -228,7 +142,7 @@ Value VectorSpreader::gather(Operation *op, int64_t reg, int64_t count, const El
   for (int64_t i = 0; i < lanes; ++i) {
     stays &= static_cast<int64_t>(sourceLane[i]) == i || groups[groupOf[i]].isSmall || reg * lanes + i >= count;
   }
-  Value from = stays ? Value() : laneTable(sourceLane, b.getI32Type());
+  Value from = stays ? Value() : warp->table(sourceLane, b.getI32Type());
   Value result;
   for (auto [number, group] : llvm::enumerate(groups)) {
     Value operand = op->getOperand(group.operand);
@@ -239,7 +153,7 @@ Value VectorSpreader::gather(Operation *op, int64_t reg, int64_t count, const El
       value = vector::ExtractOp::create(b, mapping.lookup(operand), group.reg);
     } else {
       value = wide.lookup(operand)[group.reg];
-      value = stays ? value : shuffle(value, from);
+      value = stays ? value : warp->shuffle(value, from);
     }
     if (!result) {
       result = value;
@@ -249,7 +163,7 @@ Value VectorSpreader::gather(Operation *op, int64_t reg, int64_t count, const El
     for (unsigned g : groupOf) {
       mine.push_back(g == number);
     }
-    result = arith::SelectOp::create(b, laneCondition(mine), value, result);
+    result = arith::SelectOp::create(b, warp->condition(mine), value, result);
   }
   return result;
 }
@@ -292,7 +206,8 @@ LogicalResult VectorSpreader::run() {
     mapping.map(argument, fresh->addArgument(argument.getType(), argument.getLoc()));
   }
   b.setInsertionPointToStart(fresh);
-  lane = arith::IndexCastOp::create(b, b.getI32Type(), gpu::ThreadIdOp::create(b, gpu::Dimension::x));
+  warp.emplace(b, lanes);
+  lane = warp->lane;
   auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
   auto type = MemRefType::get({ShapedType::kDynamic}, b.getI8Type(), MemRefLayoutAttrInterface(), space);
   staging = gpu::DynamicSharedMemoryOp::create(b, type);
@@ -540,7 +455,7 @@ LogicalResult VectorSpreader::emitConstant(arith::ConstantOp op) {
       for (int64_t i = 0; i < lanes; ++i) {
         table.push_back(raw[std::min(r * lanes + i, count - 1)]);
       }
-      Value value = laneTable(table, held);
+      Value value = warp->table(table, held);
       values.push_back(element.isIndex() ? arith::IndexCastOp::create(b, element, value).getResult() : value);
     }
   }
@@ -617,7 +532,7 @@ LogicalResult VectorSpreader::emitBitCast(vector::BitCastOp op) {
     for (int64_t i = 0; i < lanes; ++i) {
       shifts.push_back(i % parts * toBits);
     }
-    Value piece = arith::ShRUIOp::create(b, whole, laneTable(shifts, wideType));
+    Value piece = arith::ShRUIOp::create(b, whole, warp->table(shifts, wideType));
     results.push_back(asResult(arith::TruncIOp::create(b, narrowType, piece)));
   }
   wide[op.getResult()] = results;
@@ -655,11 +570,11 @@ LogicalResult VectorSpreader::emitReduction(vector::ReductionOp op) {
   }
   for (int64_t step = width / 2; step >= 1; step /= 2) {
     Value other = arith::XOrIOp::create(b, lane, word(step));
-    sum = vector::makeArithReduction(b, b.getLoc(), op.getKind(), sum, shuffle(sum, other));
+    sum = vector::makeArithReduction(b, b.getLoc(), op.getKind(), sum, warp->shuffle(sum, other));
   }
   // Lanes past the vector's end added up something else.
   if (width < lanes) {
-    sum = shuffle(sum, word(0));
+    sum = warp->shuffle(sum, word(0));
   }
   if (op.getAcc()) {
     sum = vector::makeArithReduction(b, b.getLoc(), op.getKind(), mapping.lookup(op.getAcc()), sum);
