@@ -1,8 +1,8 @@
 //===- Compile.cpp - Modules to artifacts ---------------------------------===//
 #include "kvc/Driver/Compile.h"
 
-#include "kvc/Driver/ArtifactCache.h"
 #include "kvc/Target/Artifact.h"
+#include "kvc/Target/CodeCache.h"
 #include "kvc/Target/Schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -10,8 +10,14 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/BLAKE3.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+
+#include <dlfcn.h>
 
 using namespace mlir;
 using namespace kvc;
@@ -164,6 +170,40 @@ static void addTruncateFunctions(ModuleOp module) {
   }
 }
 
+/// The hash of the program or library that this code is part of, and LLVM's version.
+static std::string compilerHash() {
+  void *here = reinterpret_cast<void *>(&compilerHash);
+  Dl_info info;
+  llvm::SmallString<256> file;
+  // For a program dladdr gives argv[0], which need not name a file.
+  if (!dladdr(here, &info) || llvm::sys::fs::real_path(info.dli_fname, file)) {
+    file = llvm::sys::fs::getMainExecutable(nullptr, here);
+  }
+  auto bytes = llvm::MemoryBuffer::getFile(file, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!bytes) {
+    return "";
+  }
+  llvm::BLAKE3 hash;
+  hash.update((*bytes)->getBuffer());
+  hash.update(StringRef(LLVM_VERSION_STRING));
+  return llvm::toHex(hash.result(), /*LowerCase=*/true);
+}
+
+/// The hash of `parts`, in order, and of this compiler; empty where its file cannot be read.
+static std::string keyOf(ArrayRef<StringRef> parts) {
+  static const std::string compiler = compilerHash();
+  if (compiler.empty()) {
+    return "";
+  }
+  llvm::BLAKE3 hash;
+  hash.update(StringRef(compiler));
+  for (StringRef part : parts) {
+    hash.update(StringRef(std::to_string(part.size()) + ":"));
+    hash.update(part);
+  }
+  return llvm::toHex(hash.result(), /*LowerCase=*/true);
+}
+
 FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp source, const CompileOptions &options) {
   FailureOr<std::vector<const Target *>> targets = selectTargets(source.getLoc(), options.targets);
   if (failed(targets)) {
@@ -177,10 +217,10 @@ FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp source, const Compil
   module->print(os, OpPrintingFlags().printGenericOpForm());
   SmallVector<StringRef> parts{text, options.provenance};
   llvm::append_range(parts, llvm::map_range(*targets, [](const Target *target) { return target->name; }));
-  ArtifactCache cache(options.backend.cacheFolder);
-  std::string key = ArtifactCache::key(parts);
-  if (std::optional<std::vector<uint8_t>> found = cache.find(key)) {
-    return std::move(*found);
+  std::string key = keyOf(parts);
+  CodeCache cache(key.empty() ? "" : options.backend.cacheFolder, ".kvca");
+  if (std::optional<std::string> found = cache.find(key)) {
+    return std::vector<uint8_t>(found->begin(), found->end());
   }
   ArtifactBuilder artifact;
   for (const Target *target : *targets) {
@@ -195,7 +235,7 @@ FailureOr<std::vector<uint8_t>> kvc::compileModule(ModuleOp source, const Compil
   }
   FailureOr<std::vector<uint8_t>> bytes = artifact.finish(module.getLoc(), options.provenance);
   if (succeeded(bytes)) {
-    cache.insert(key, *bytes);
+    cache.insert(key, llvm::toStringRef(*bytes));
   }
   return bytes;
 }

@@ -7,6 +7,7 @@
 
 #include "kvc/Target/Backend.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CachePruning.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -18,6 +19,13 @@ using namespace kvc;
 
 static constexpr llvm::StringLiteral magic = "kvc-obj2";
 static constexpr size_t headerBytes = 24;
+
+static llvm::CachePruningPolicy pruningPolicy() {
+  llvm::CachePruningPolicy policy;
+  policy.Expiration = std::chrono::hours(30 * 24);
+  policy.MaxSizeBytes = uint64_t(4) << 30;
+  return policy;
+}
 
 std::string kvc::getDefaultCacheFolder() {
   llvm::SmallString<128> folder;
@@ -38,9 +46,9 @@ std::string CodeCache::keyOf(llvm::StringRef text) {
 }
 
 std::string CodeCache::path(llvm::StringRef key) const {
-  // Two levels, so that no folder gets huge.
+  // The prefix of what LLVM removes from a folder.
   llvm::SmallString<128> path(folder);
-  llvm::sys::path::append(path, key.take_front(2), key.drop_front(2) + suffix);
+  llvm::sys::path::append(path, "llvmcache-" + key + suffix);
   return path.str().str();
 }
 
@@ -66,13 +74,10 @@ std::optional<std::string> CodeCache::find(llvm::StringRef key) const {
 }
 
 void CodeCache::insert(llvm::StringRef key, llvm::StringRef contents) const {
-  if (folder.empty()) {
+  if (folder.empty() || llvm::sys::fs::create_directories(folder)) {
     return;
   }
   std::string target = path(key);
-  if (llvm::sys::fs::create_directories(llvm::sys::path::parent_path(target))) {
-    return;
-  }
   auto file = llvm::sys::fs::TempFile::create(target + ".%%%%%%%%.tmp");
   if (!file) {
     llvm::consumeError(file.takeError());
@@ -91,4 +96,5 @@ void CodeCache::insert(llvm::StringRef key, llvm::StringRef contents) const {
     os.clear_error();
   }
   llvm::consumeError(failed ? file->discard() : file->keep(target));
+  llvm::pruneCache(folder, pruningPolicy());
 }
