@@ -113,7 +113,8 @@ FailureOr<nvidia::Cubin> nvidia::assemble(Location location, StringRef ptx, cons
     }
   }
   std::string architecture = ("-arch=" + target.cpu).str();
-  SmallVector<StringRef> arguments{*ptxas, "-v", architecture, input, "-o", output};
+  // For the sake of its lines the whole PTX would be in the cubin too; an artifact has it anyhow.
+  SmallVector<StringRef> arguments{*ptxas, "-v", "--suppress-debug-info", architecture, input, "-o", output};
   std::string message;
   int code = llvm::sys::ExecuteAndWait(*ptxas, arguments, std::nullopt,
                                        {StringRef(), StringRef(errors), StringRef(errors)}, 0, 0, &message);
