@@ -124,6 +124,14 @@ def Tile_MaxRowsOp : Tile_Op<"max_rows", [Pure]> {
   let assemblyFormat = "$batch attr-dict";
 }
 
+def Tile_SingleRowsOp : Tile_Op<"single_rows", [Pure]> {
+  let summary = "number of entries of a batch with one row";
+  let description = [{ All of them in a decode step, none in a prefill of longer prompts. }];
+  let arguments = (ins KVCache_BatchType:$batch);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$batch attr-dict";
+}
+
 def Tile_ProcessorsOp : Tile_Op<"processors", [Pure]> {
   let summary = "processors of the device that a plan runs on: among so many work is divided";
   let description = [{

@@ -54,30 +54,12 @@ bool noSite(Type type) { return !isa<kvcache::SiteType>(type); }
 
 constexpr StringRef kvcacheDialects[] = {"func", "kvcache", "tile", "linalg", "tensor", "arith", "math", "affine"};
 constexpr StringRef planDialects[] = {"arith"};
-constexpr StringRef planOperations[] = {"func.func",
-                                        "cf.assert",
-                                        "func.return",
-                                        "tile.dispatch",
-                                        "tile.reserve",
-                                        "tile.release",
-                                        "tile.clone",
-                                        "tile.create",
-                                        "tile.reserve_lengths",
-                                        "tile.rows",
-                                        "tile.entries",
-                                        "tile.max_rows",
-                                        "tile.processors",
-                                        "tile.max_length",
-                                        "tile.make_selection",
-                                        "kvcache.weight",
-                                        "kvcache.fork",
-                                        "tensor.empty",
-                                        "tensor.dim",
-                                        "tensor.cast",
-                                        "tensor.expand_shape",
-                                        "tensor.collapse_shape",
-                                        "tensor.extract_slice",
-                                        "tensor.extract"};
+constexpr StringRef planOperations[] = {
+    "func.func",           "cf.assert",           "func.return",           "tile.dispatch",        "tile.reserve",
+    "tile.release",        "tile.clone",          "tile.create",           "tile.reserve_lengths", "tile.rows",
+    "tile.entries",        "tile.max_rows",       "tile.single_rows",      "tile.processors",      "tile.max_length",
+    "tile.make_selection", "kvcache.weight",      "kvcache.fork",          "tensor.empty",         "tensor.dim",
+    "tensor.cast",         "tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.extract"};
 constexpr StringRef tileDialects[] = {"func",   "tile",  "linalg", "scf",  "memref",
                                       "vector", "arith", "math",   "llvm", "ub"};
 constexpr StringRef vectorDialects[] = {"func", "scf", "memref", "vector", "arith", "math", "llvm", "ub", "gpu"};

@@ -130,6 +130,22 @@ TEST_P(Calls, ReadsSizesFromArguments) {
               [&] { module->call("sized", {Argument::tensor(one.data(), oneDim)}); });
 }
 
+TEST_P(Calls, CountsRowsOfBatches) {
+  Cache held = cache(0, 4, 8);
+  auto count = [&](const std::vector<int32_t> &sequences, const std::vector<int32_t> &rows) {
+    BatchHandle batch = held.next(sequences, rows);
+    std::vector<int64_t> counted;
+    for (const Value &value : module->call("count_rows", {Argument::batch(batch.get())})) {
+      counted.push_back(value.integer());
+    }
+    return counted;
+  };
+  EXPECT_THAT(count({0, 1, 2, 3}, {1, 1, 1, 1}), ElementsAre(4, 4, 1, 4));
+  EXPECT_THAT(count({2, 0, 3, 1}, {1, 0, 5, 1}), ElementsAre(4, 7, 5, 2));
+  EXPECT_THAT(count({1, 3}, {2, 3}), ElementsAre(2, 5, 3, 0));
+  EXPECT_THAT(count({}, {}), ElementsAre(0, 0, 0, 0));
+}
+
 TEST_P(Calls, BindsWeights) {
   std::vector<float> x{1, 2, 3, 4};
   std::vector<int64_t> dims{4};

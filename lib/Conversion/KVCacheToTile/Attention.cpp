@@ -519,8 +519,8 @@ FailureOr<Replacements> kvc::lowerAttention(AttentionOp op, ImplicitLocOpBuilder
   out = outs[0];
   lse = lse ? outs[1] : Value();
 
-  // Nothing to merge while every list fits one span.
-  Value isSplit = minimum(host, arith::SubIOp::create(host, plan.mostOfList, one), one);
+  // Nothing to merge while every list fits one span, or none has any.
+  Value isSplit = minimum(host, arith::SubIOp::create(host, plan.mostOfList, one), plan.any);
   Value mergeItems = createMul(host, isSplit, createMul(host, entries, createIndex(host, queryHeads)));
   emitMerge(decode, host, plan, ArrayRef(spanOuts).take_back(2), vDim, mergeItems, out, lse);
 

@@ -192,13 +192,16 @@ DecodePlan kvc::planDecode(const DecodeShape &shape, ImplicitLocOpBuilder &host)
   for (Value cache : op.getCaches()) {
     longest = maximum(host, longest, tile::MaxLengthOp::create(host, cache, batch));
   }
-  Value all = createMul(host, tile::EntriesOp::create(host, batch), createIndex(host, shape.lists()));
+  Value listsOfEntry = createIndex(host, shape.lists()), singles = tile::SingleRowsOp::create(host, batch);
+  Value all = createMul(host, tile::EntriesOp::create(host, batch), listsOfEntry);
+  Value divided = createMul(host, singles, listsOfEntry);
   Value side = createMul(host, tile::ProcessorsOp::create(host), createIndex(host, decodeTeamsOfProcessor));
   Value teams = maximum(host, arith::DivUIOp::create(host, side, createIndex(host, shape.itemsOfSpan())), one);
   DecodePlan plan;
   plan.mostOfList = arith::CeilDivSIOp::create(host, longest, createIndex(host, shape.slots * shape.leastTiles));
-  // Every list has a span, and beyond that a span is at least a team's share.
-  plan.most = minimum(host, createMul(host, all, plan.mostOfList), createAdd(host, all, teams));
+  // Every list of an entry with one row has a span, and beyond that a span is at least a team's share.
+  plan.most = minimum(host, createMul(host, divided, plan.mostOfList), createAdd(host, divided, teams));
+  plan.any = minimum(host, singles, one);
 
   auto words = [&](int64_t width) { return RankedTensorType::get({ShapedType::kDynamic, width}, host.getI32Type()); };
   SmallVector<Value> inputs{batch, teams};
@@ -220,7 +223,7 @@ DecodePlan kvc::planDecode(const DecodeShape &shape, ImplicitLocOpBuilder &host)
   }
   PlanKernel(shape, kernel, caches, selections, kernel.input(0), kernel.input(1))
       .emit(kernel.item, kernel.output(0), kernel.output(1));
-  ResultRange results = kernel.dispatch(all);
+  ResultRange results = kernel.dispatch(createMul(host, all, plan.any));
   plan.spans = results[0];
   plan.lists = results[1];
   return plan;

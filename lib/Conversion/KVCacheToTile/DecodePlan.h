@@ -40,8 +40,9 @@ struct DecodePlan {
   /// Tensors: a record of each span, spans that are not used behind the others; the first span of each list and their
   /// number.
   mlir::Value spans, lists;
-  /// Spans at most of all lists together, and of one list.
-  mlir::Value most, mostOfList;
+  /// Spans at most of all lists together, and of one list; 1 where an entry has one row, else 0: nothing is launched
+  /// for spans then.
+  mlir::Value most, mostOfList, any;
 };
 
 /// Inserts the dispatch of the kernel that makes the plan.

@@ -107,6 +107,7 @@ private:
         .Case([&](tile::RowsOp op) { return ofBatch(op, op.getBatch(), E::rows); })
         .Case([&](tile::EntriesOp op) { return ofBatch(op, op.getBatch(), E::entries); })
         .Case([&](tile::MaxRowsOp op) { return ofBatch(op, op.getBatch(), E::max_rows); })
+        .Case([&](tile::SingleRowsOp op) { return ofBatch(op, op.getBatch(), E::single_rows); })
         .Case([&](tile::ProcessorsOp op) -> LogicalResult {
           exprs[op.getResult()] = node(E::processors, -1, -1);
           return success();

@@ -202,6 +202,7 @@ private:
     case fb::ExprOp::entries:
     case fb::ExprOp::rows:
     case fb::ExprOp::max_rows:
+    case fb::ExprOp::single_rows:
       return batch(expr.a()) ? Status() : bad("expects a batch value, but got value {}", expr.a());
     case fb::ExprOp::tables:
     case fb::ExprOp::max_pages:

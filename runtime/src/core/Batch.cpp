@@ -36,6 +36,7 @@ Result<std::shared_ptr<Batch>> Batch::create(std::shared_ptr<Device> device, std
     }
     batch->offsetsData.push_back(int32_t(total));
     batch->mostRows = std::max(batch->mostRows, rows[i]);
+    batch->single += rows[i] == 1;
     batch->largestSequence = std::max(batch->largestSequence, sequences[i]);
   }
   batch->sequencesData.assign(sequences.begin(), sequences.end());

@@ -25,6 +25,8 @@ public:
   int32_t entries() const { return int32_t(sequencesData.size()); }
   int32_t rows() const { return offsetsData.back(); }
   int32_t maxRows() const { return mostRows; }
+  /// Entries with one row.
+  int32_t singleRows() const { return single; }
   int32_t maxSequence() const { return largestSequence; }
   int32_t sequence(size_t entry) const { return sequencesData[entry]; }
   int32_t rowsOf(size_t entry) const { return offsetsData[entry + 1] - offsetsData[entry]; }
@@ -38,6 +40,7 @@ private:
   std::vector<int32_t> offsetsData;
   std::vector<int32_t> sequencesData;
   int32_t mostRows = 0;
+  int32_t single = 0;
   int32_t largestSequence = -1;
   size_t sequencesAt = 0;
   size_t positionsAt = 0;

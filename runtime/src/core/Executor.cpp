@@ -381,6 +381,8 @@ private:
       return int64_t(values[size_t(expr.a())].batch->rows());
     case fb::ExprOp::max_rows:
       return int64_t(values[size_t(expr.a())].batch->maxRows());
+    case fb::ExprOp::single_rows:
+      return int64_t(values[size_t(expr.a())].batch->singleRows());
     case fb::ExprOp::tables:
     case fb::ExprOp::max_pages:
     case fb::ExprOp::max_length: {

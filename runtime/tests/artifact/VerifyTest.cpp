@@ -199,6 +199,7 @@ TEST_F(Verify, ExpressionKinds) {
   bad(ExprOp::rows, 0, 0, "a batch value");
   bad(ExprOp::entries, 99, 0, "a batch value");
   bad(ExprOp::max_rows, 2, 0, "a batch value");
+  bad(ExprOp::single_rows, 2, 0, "a batch value");
   bad(ExprOp::tables, 1, 0, "a cache value");
   bad(ExprOp::max_pages, 2, 0, "a cache value");
   bad(ExprOp::max_length, 0, 0, "a cache and a batch value");

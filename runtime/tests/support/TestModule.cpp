@@ -339,6 +339,17 @@ void addAppendSum(PlanT &plan) {
   b.finish(plan);
 }
 
+// count_rows(batch) -> (entries, rows, most of an entry, entries with one): i64
+void addCountRows(PlanT &plan) {
+  Builder b("count_rows");
+  uint32_t batch = b.batch();
+  b.argument("batch", batch);
+  for (ExprOp count : {ExprOp::entries, ExprOp::rows, ExprOp::max_rows, ExprOp::single_rows}) {
+    b.result(b.scalar(DType::i64, b.node(count, batch)));
+  }
+  b.finish(plan);
+}
+
 // replace(cache, batch, rows, slots: i64) -> (cache, its longest table): appends and cuts, as what writes a ring does
 void addReplace(PlanT &plan) {
   Builder b("replace");
@@ -484,6 +495,7 @@ fb::ModuleT testModule() {
   }
   addLayers(*plan);
   addAppendSum(*plan);
+  addCountRows(*plan);
   addReplace(*plan);
   addKeepOld(*plan);
   addFork(*plan);

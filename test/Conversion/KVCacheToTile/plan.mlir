@@ -3,20 +3,39 @@
 
 !kv = !kvcache.cache<heads = 2, dim = 64, page = 32, k = f16, v = f16>
 
-// The host knows the longest length, the lists and the teams: bounds of spans and items.
+// The host knows the longest length, the lists, which of them have spans, and the teams: bounds of spans and items.
 // CHECK-LABEL: func.func @sequences
 func.func @sequences(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
-  // CHECK: %[[LONGEST:.*]] = tile.max_length
+  // CHECK: tile.max_length
+  // CHECK: %[[LONGEST:.*]] = arith.maxsi
+  // CHECK: %[[SINGLES:.*]] = tile.single_rows
   // CHECK: %[[LISTS:.*]] = tile.entries
   // CHECK: %[[PROCESSORS:.*]] = tile.processors
   // CHECK: %[[TEAMS:.*]] = arith.maxsi
-  // CHECK: %[[MOST:.*]] = arith.minsi
+  // CHECK: %[[MOST_OF_LIST:.*]] = arith.ceildivsi %[[LONGEST]],
+  // CHECK: %[[PRODUCT:.*]] = arith.muli %[[SINGLES]], %[[MOST_OF_LIST]]
+  // CHECK: %[[SUM:.*]] = arith.addi %[[SINGLES]], %[[TEAMS]]
+  // CHECK: %[[MOST:.*]] = arith.minsi %[[PRODUCT]], %[[SUM]]
+  // CHECK: %[[ANY:.*]] = arith.minsi %[[SINGLES]], %c1
   // CHECK: tensor.empty(%[[MOST]]) : tensor<?x6xi32>
   // CHECK: tensor.empty(%[[LISTS]]) : tensor<?x2xi32>
-  // CHECK: %[[PLAN:.*]]:2 = tile.dispatch @attention_plan[%[[LISTS]]] ins(%{{.*}}, %[[TEAMS]], %{{.*}}) outs(
+  // CHECK: %[[PLANNED:.*]] = arith.muli %[[LISTS]], %[[ANY]]
+  // CHECK: %[[PLAN:.*]]:2 = tile.dispatch @attention_plan[%[[PLANNED]]] ins(%{{.*}}, %[[TEAMS]], %{{.*}}) outs(
   // CHECK: tensor.empty(%[[MOST]]) : tensor<?x8x64xf32>
-  // CHECK: tile.dispatch @attention_decode[{{.*}}] ins(%{{.*}}, %{{.*}}, %[[PLAN]]#0, %{{.*}})
-  // CHECK: tile.dispatch @attention_merge[{{.*}}] ins({{.*}}, %[[PLAN]]#1)
+  // CHECK: %[[DECODED:.*]] = arith.muli %[[MOST]], %c2
+  // CHECK: tile.dispatch @attention_decode[%[[DECODED]]] ins(%{{.*}}, %{{.*}}, %[[PLAN]]#0, %{{.*}})
+  // No tiles of tokens in a decode step.
+  // CHECK: %[[MOST_ROWS:.*]] = tile.max_rows
+  // CHECK: %[[TILES:.*]] = arith.ceildivsi %[[MOST_ROWS]],
+  // CHECK: %[[MORE:.*]] = arith.subi %[[MOST_ROWS]], %c1
+  // CHECK: %[[SEVERAL:.*]] = arith.minsi %[[MORE]], %c1
+  // CHECK: arith.muli %[[TILES]], %[[SEVERAL]]
+  // CHECK: tile.dispatch @attention[
+  // No merge without spans.
+  // CHECK: %[[SPLIT:.*]] = arith.minsi %{{.*}}, %[[ANY]]
+  // CHECK: %[[ROWS:.*]] = arith.muli %{{.*}}, %c8
+  // CHECK: %[[MERGED:.*]] = arith.muli %[[SPLIT]], %[[ROWS]]
+  // CHECK: tile.dispatch @attention_merge[%[[MERGED]]] ins({{.*}}, %[[PLAN]]#1)
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32, causal} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
   return %o : tensor<?x8x64xf32>
 }
@@ -49,7 +68,8 @@ func.func @sequences(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> ten
 func.func @heads(%q: tensor<?x8x64xf32>, %c: !kv, %b: !kvcache.batch) -> tensor<?x8x64xf32> {
   // CHECK: %[[ENTRIES:.*]] = tile.entries
   // CHECK: %[[LISTS:.*]] = arith.muli %[[ENTRIES]], %c2
-  // CHECK: tile.dispatch @attention_plan[%[[LISTS]]]
+  // CHECK: %[[PLANNED:.*]] = arith.muli %[[LISTS]], %{{.*}}
+  // CHECK: tile.dispatch @attention_plan[%[[PLANNED]]]
   %o = kvcache.attention %q over %c at %b {scale = 0.125 : f32} : (tensor<?x8x64xf32>, !kv, !kvcache.batch) -> tensor<?x8x64xf32>
   return %o : tensor<?x8x64xf32>
 }
