@@ -50,7 +50,6 @@ void TeamEmitter::separateFirstOperands() {
 }
 
 void TeamEmitter::packOperand(Builder &b, Value tile, ProductType type, const Layout &layout) {
-  SmallVector<Value> numbers;
   if (auto held = fragments.find(tile);
       held != fragments.end() && convert(held->second.layout, layout).cost == ConversionCost::Lanes) {
     auto sets = packFromLanes(b, held->second, type, layout);
@@ -59,10 +58,15 @@ void TeamEmitter::packOperand(Builder &b, Value tile, ProductType type, const La
       return;
     }
   }
-  for (int64_t i = 0; i < layout.inSize(Axis::Register); ++i) {
-    numbers.push_back(pull(b, tile, layout, i));
+  SmallVector<SmallVector<Value>> sets(setsOf(type));
+  // Word by word, so that numbers need not be there all at once.
+  for (int64_t i = 0; i < layout.inSize(Axis::Register); i += 2) {
+    const Value numbers[] = {pull(b, tile, layout, i), pull(b, tile, layout, i + 1)};
+    for (auto [all, own] : llvm::zip_equal(sets, createWords(b, numbers, type))) {
+      llvm::append_range(all, own);
+    }
   }
-  words[{tile.getAsOpaquePointer(), type}] = createWords(b, numbers, type);
+  words[{tile.getAsOpaquePointer(), type}] = std::move(sets);
 }
 
 SmallVector<SmallVector<Value>> TeamEmitter::packFromLanes(Builder &b, const Fragment &held, ProductType type,

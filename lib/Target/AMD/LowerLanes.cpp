@@ -1,5 +1,6 @@
 //===- LowerLanes.cpp - Lanes, waves and matrix units as instructions ----===//
 #include "Copies.h"
+#include "LaneNumbers.h"
 #include "Order.h"
 
 #include "kvc/Target/AMD/Passes.h"
@@ -426,6 +427,8 @@ struct AMDLowerLanesPass : kvc::impl::AMDLowerLanesPassBase<AMDLowerLanesPass> {
     }
     if (target->team->readsInOrder()) {
       amd::keepReadsBehindProducts(getOperation());
+      amd::loadInBatches(getOperation());
+      amd::rebuildLaneNumbers(getOperation(), *target->team);
     }
     const Regions regions(&getContext());
     SmallVector<Operation *> ops;

@@ -3,7 +3,7 @@
 
 #include "kvc/Dialect/Tile/IR/Lanes.h"
 #include "kvc/Target/Atoms.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "kvc/Target/LLVM/TeamKernels.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -12,6 +12,14 @@
 using namespace mlir;
 using namespace kvc;
 
+static bool isStaging(Value memory) { return cast<MemRefType>(memory.getType()).getMemorySpaceAsInt() == sharedSpace; }
+
+/// Nothing may be moved across the place in front of `op`.
+static void keepApart(Operation &op) {
+  OpBuilder b(&op);
+  ROCDL::SchedBarrier::create(b, op.getLoc(), b.getI32IntegerAttr(0));
+}
+
 void amd::keepReadsBehindProducts(func::FuncOp function) {
   function.walk([](Block *block) {
     bool isBehindProduct = false;
@@ -19,11 +27,44 @@ void amd::keepReadsBehindProducts(func::FuncOp function) {
       auto read = dyn_cast<vector::LoadOp>(op);
       if (isa<tile::LaneMmaOp>(op)) {
         isBehindProduct = true;
-      } else if (isBehindProduct && read && gpu::GPUDialect::hasWorkgroupMemoryAddressSpace(read.getBase().getType())) {
-        // Nothing may be moved across.
-        OpBuilder b(&op);
-        ROCDL::SchedBarrier::create(b, op.getLoc(), b.getI32IntegerAttr(0));
+      } else if (isBehindProduct && read && isStaging(read.getBase())) {
+        keepApart(op);
         isBehindProduct = false;
+      }
+    }
+  });
+}
+
+void amd::loadInBatches(func::FuncOp function) {
+  // Registers of a batch: few enough for a loop's numbers beside them, enough for one wait to be of many loads.
+  constexpr int64_t most = 64;
+  auto isLoad = [](Operation &op) {
+    auto load = dyn_cast<vector::LoadOp>(op);
+    return load && load.getVectorType().getElementType().isF32() && !isStaging(load.getBase());
+  };
+  function.walk([&](Block *block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block))) {
+      if (!isLoad(op)) {
+        continue;
+      }
+      Operation *to = op.getNextNode();
+      while (isMemoryEffectFree(to) && !to->hasTrait<OpTrait::IsTerminator>() &&
+             !llvm::is_contained(op.getUsers(), to)) {
+        to = to->getNextNode();
+      }
+      if (llvm::is_contained(op.getUsers(), to)) {
+        op.moveBefore(to);
+      }
+    }
+    int64_t loaded = 0;
+    for (Operation &op : *block) {
+      if (!isLoad(op)) {
+        continue;
+      }
+      loaded += cast<vector::LoadOp>(op).getVectorType().getNumElements();
+      if (loaded > most) {
+        keepApart(op);
+        loaded = cast<vector::LoadOp>(op).getVectorType().getNumElements();
       }
     }
   });

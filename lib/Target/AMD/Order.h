@@ -11,6 +11,10 @@ namespace kvc::amd {
 /// block first, and more than a lane has registers for.
 void keepReadsBehindProducts(mlir::func::FuncOp function);
 
+/// Loads rows of f32 numbers in front of what uses them, a few at a time: LLVM's scheduler would load all of a block
+/// first.
+void loadInBatches(mlir::func::FuncOp function);
+
 /// Lets matrix products end before a branch where a later block may touch their registers: LLVM 22 counts wait states
 /// along one path only.
 void keepSumsFromBranches(mlir::func::FuncOp function, const Target &target);
