@@ -72,7 +72,7 @@ NVIDIA = [Column("slots"), Column("U", better="more"), Column("smem"), Column("E
 AMD = [Column("instructions", 0), *(Column(name, 0, "") for name in ("matrix", "exp", "vector", "scalar", "LDS", "memory", "waits")),
        Column("U", better="more"), Column("conflicts"), Column("lane bytes", 1, "more"), Column("traffic"), Column("ratio", 2),
        Column("scratch", 0)]
-TABLES = {"sm_80": NVIDIA, "sm_90a": NVIDIA, "gfx942": AMD, "gfx950": AMD}
+TABLES = {"sm_80": NVIDIA, "sm_90a": NVIDIA, "gfx942": AMD, "gfx950": AMD, "gfx1100": AMD}
 # What the simulator counts, by AMD's columns.
 AMD_CLASSES = {"matrix": ("matrix",), "exp": ("transcendental",), "vector": ("vector", "packed", "cross-lane"),
                "scalar": ("scalar", "scalar load", "branch"), "LDS": ("LDS read", "LDS write", "LDS atomic"),
@@ -133,19 +133,20 @@ def nvidia_cases(target):
 
 
 def amd_cases(target):
-    # What differs on later chips is what they multiply and copy with.
-    is_whole = target == "gfx942"
+    # What differs on later chips is what they multiply and copy with. Bars of instructions are for waves of 64 lanes.
+    is_whole, is_rdna = target == "gfx942", target == "gfx1100"
+    bars = lambda instructions: {} if is_rdna else {"instructions": instructions}
     for dim, bar in ((64, 1100), (128, 1900)):
         plain = f"prefill hd{dim} f16"
         yield Case(plain, "prefill", target, (512, 1024), 128, dim=dim, causal=False, peer=f"prefill hd{dim}",
-                   bars={"instructions": bar, "U": 1, "conflicts": 0.05, "scratch": 0})
+                   bars=bars(bar) | {"U": 1, "conflicts": 0.05, "scratch": 0})
         if is_whole:
             yield Case(f"{plain} causal, S = 4096", "prefill", target, (4096,), 0, dim=dim, base=plain,
                        peer=f"prefill hd{dim} causal", bars={"ratio": 1.15, "conflicts": 0.05, "scratch": 0})
     plain = "decode hd128 f16, group 4"
     yield Case(plain, "decode", target, (2048, 4096), 1, group=4, peer="decode hd128",
-               bars={"instructions": 998, "traffic": 1.02, "scratch": 0})
-    if is_whole:
+               bars=bars(998) | {"traffic": 1.02, "scratch": 0})
+    if is_whole or is_rdna:
         yield Case("decode hd128 KIVI int4, group 4", "decode", target, (2048, 4096), 1, KIVI4, group=4, bits=5, base=plain,
                    bars={"ratio": 1.6, "scratch": 0})
 

@@ -101,6 +101,10 @@ std::optional<CodeTile> CodeTile::create(TeamEmitter &emitter, Operation *operat
     why = "channels, groups and pages of " + std::to_string(page) + " slots do not divide among the lanes";
     return std::nullopt;
   }
+  // Places of a warp's rows, of a step's and of a lane's are added up.
+  if (!llvm::isPowerOf2_64(tile.slotsOfWarp) || !llvm::isPowerOf2_64(tile.rows)) {
+    tile.staged.rowDistance = 1;
+  }
   return tile;
 }
 
@@ -310,7 +314,9 @@ void CodeTile::decode(ImplicitLocOpBuilder &b, ValueRange registers) const {
   Ix row(b, place.row);
   Value firstChunk = (Ix(b, place.part) * chunks()).get();
   Ix warpRow(b, toIndex(b, mulWords(b, emitter->warp, slotsOfWarp)));
-  Ix base = (warpRow + row) * staged.stageRow + staged.offset;
+  Ix base = Ix(b, staged.placeOfIndex(b, (warpRow + row).get())) * staged.stageRow;
+  // What is known of a place is added last, so that the instruction has it.
+  base = staged.swizzled ? base + staged.offset : base + Ix(b, firstChunk) * chunkBytes;
   Value lowRow = ((warpRow + row) % 8).get();
   auto stored = VectorType::get({chunkBytes}, b.getI8Type());
   for (int64_t i = 0; i < rowSteps() * partSteps(); ++i) {
@@ -325,11 +331,11 @@ void CodeTile::decode(ImplicitLocOpBuilder &b, ValueRange registers) const {
         set.push_back(word);
       }
     }
+    const int64_t further = staged.placeOfRow(offset) * staged.stageRow + side * across * chunks() * chunkBytes;
     for (int64_t c = 0; c < chunks(); ++c) {
-      Value chunk = staged.swizzled
-                        ? arith::XOrIOp::create(b, arith::XOrIOp::create(b, firstChunk, flips), indexOf(b, c))
-                        : arith::AddIOp::create(b, firstChunk, indexOf(b, c)).getResult();
-      Ix at = base + Ix(b, chunk) * chunkBytes + (offset * staged.stageRow + side * across * chunks() * chunkBytes);
+      Value flipped = arith::XOrIOp::create(b, arith::XOrIOp::create(b, firstChunk, flips), indexOf(b, c));
+      Ix at = staged.swizzled ? base + Ix(b, flipped) * chunkBytes + further
+                              : base + (staged.offset + further + c * chunkBytes);
       for (auto [number, words] : llvm::enumerate(sets)) {
         Value all = vector::FromElementsOp::create(b, VectorType::get({wordsOfChunk}, b.getI32Type()),
                                                    ArrayRef(words).slice(c * wordsOfChunk, wordsOfChunk));

@@ -99,8 +99,10 @@ LogicalResult TeamEmitter::decodeOperands(scf::ForOp loop, ArrayRef<LateOperand>
   for (const auto &[op, why] : operands) {
     all += describeUnpacked(op, offset).stageBytes;
   }
-  // Keys are no longer needed when values are decoded: where there is no room for both, they take turns.
-  const bool takeTurns = all > facts.stagingBytes && operands.size() == 2 &&
+  // Keys are no longer needed when values are decoded: where there is no room for both, they take turns. Where queries
+  // lie there as well, a team of one warp, which waits for nobody, leaves the room to another team.
+  const bool shallTakeTurns = all > facts.stagingBytes || (facts.readsInOrder() && teamWarps == 1);
+  const bool takeTurns = shallTakeTurns && operands.size() == 2 &&
                          llvm::none_of(operands, [&](const LateOperand &late) { return isFixed(late.op); });
   const bool isOnly = alone && operands.size() == 1;
   for (const auto &[op, why] : operands) {

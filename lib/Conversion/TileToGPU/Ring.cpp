@@ -45,7 +45,7 @@ void Ring::prepare() {
       if (isValues) {
         operand.stageRow = operand.chunks * 16;
       } else if (llvm::isPowerOf2_64(rowsPerWarp)) {
-        operand.rowDistance = operand.atom->b()(0, 1, 0)[Axis::Column];
+        operand.rowDistance = distanceOfReaders(*operand.atom);
       }
       operand.stageBytes = operand.slots * operand.stageRow;
     } else if (!ofRegisters) {

@@ -40,9 +40,6 @@ int64_t TeamEmitter::widestValues() const {
 }
 
 bool TeamEmitter::queriesFit(tile::MmaOp op) {
-  if (facts.readsInOrder() && setsOf(productOf(op.getB())) == 1) {
-    return queriesFitInOrder(op);
-  }
   // Of 16 rows: an accumulator of f32, queries as words, scores; addresses and what is on its way need the rest, more
   // of it where a kernel has code for warp groups too.
   const bool hasRoles = teamWarps != schedule.getWarps();
@@ -52,20 +49,41 @@ bool TeamEmitter::queriesFit(tile::MmaOp op) {
   const TeamShape shape = shapeOf(rows);
   const int64_t scores = op.getB().getType().getSlots() / shape.columnWarps / 2, values = widestValues() / 2;
   const int64_t sets = setsOf(productOf(op.getB()));
-  dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > registers && shape.columnWarps > 1;
+  if (!facts.readsInOrder() || sets > 1) {
+    dividesValues |= shape.rowTiles * (values + scores) + otherRegisters > registers && shape.columnWarps > 1;
+  }
+  if (facts.readsInOrder()) {
+    return queriesFitInOrder(op);
+  }
   const int64_t held = dividesValues ? values / shape.columnWarps : values;
   // What is split is decoded between products, which needs more.
   const int64_t decoding = sets > 1 ? 24 : 0;
   return shape.rowTiles * (held + scores + sets * channels / 4) + otherRegisters + decoding <= registers;
 }
 
+int64_t TeamEmitter::codeRegisters(scf::ForOp loop) {
+  int64_t registers = 0;
+  for (Operation &op : *loop.getBody()) {
+    std::string why;
+    auto tile =
+        isa<tile::OperandOp, tile::GatherOperandOp>(op) ? createCodeTile(&op, loop, /*offset=*/0, why) : std::nullopt;
+    registers += tile ? static_cast<int64_t>(tile->types().size()) : 0;
+  }
+  return registers;
+}
+
 bool TeamEmitter::queriesFitInOrder(tile::MmaOp op) {
   const TeamShape shape = shapeOf(op.getA().getType().getDimSize(0));
   const auto type = op.getB().getType();
-  const int64_t values = widestValues();
-  WarpTile tile{shape.rowTiles,     dividesValues ? type.getSlots() : type.getSlots() / shape.columnWarps,
-                type.getChannels(), dividesValues ? values / shape.columnWarps : values,
-                /*querySets=*/1,    copiedRegisters(facts, type.getSlots(), type.getChannels(), values, warps)};
+  const int64_t values = widestValues(), sets = setsOf(productOf(op.getB()));
+  // What is split is decoded between products, a chunk at a time.
+  constexpr int64_t decoding = 24;
+  WarpTile tile{shape.rowTiles,
+                dividesValues ? type.getSlots() : type.getSlots() / shape.columnWarps,
+                type.getChannels(),
+                dividesValues ? values / shape.columnWarps : values,
+                /*querySets=*/sets,
+                sets > 1 ? decoding : copiedRegisters(facts, type.getSlots(), type.getChannels(), values, warps)};
   auto loop = op->getParentOfType<scf::ForOp>();
   const auto direct = loop ? directTiles(loop) : SmallVector<std::unique_ptr<DirectTile>>();
   if (!direct.empty()) {
@@ -74,6 +92,8 @@ bool TeamEmitter::queriesFitInOrder(tile::MmaOp op) {
     for (const std::unique_ptr<DirectTile> &operand : direct) {
       tile.onTheirWay += registersOf(*operand);
     }
+  } else if (const int64_t codes = loop ? codeRegisters(loop) : 0) {
+    tile.onTheirWay = codes + decoding;
   }
   return fitsRegisters(facts, tile);
 }

@@ -109,6 +109,7 @@ struct StagedOperand {
   /// Where a row lies.
   int64_t placeOfRow(int64_t row) const;
   mlir::Value placeOfRow(mlir::ImplicitLocOpBuilder &b, mlir::Value row) const;
+  mlir::Value placeOfIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value row) const;
 };
 
 /// How rows of so many channels lie in staging memory: eight rows of a matrix must fall on different banks. Either
@@ -116,6 +117,8 @@ struct StagedOperand {
 void layOutStage(StagedOperand &operand, int64_t channels);
 /// The same without a swizzle: what is added to a lane's address is known then.
 void layOutPadded(StagedOperand &operand, int64_t channels);
+/// How far the slots of keys are apart that neighbouring lanes read.
+int64_t distanceOfReaders(const MmaAtom &atom);
 
 /// Values in staging memory as the second operand of a tall atom takes them: a row has four slots of all channels, side
 /// by side for each channel. A lane reads two neighbouring channels of a row at once, as operands of two column tiles,
@@ -427,6 +430,8 @@ private:
   /// Whether a product's queries fit beside the rest.
   bool queriesFit(tile::MmaOp op);
   bool queriesFitInOrder(tile::MmaOp op);
+  /// Registers of a lane with the codes of a loop that come a tile ahead.
+  int64_t codeRegisters(mlir::scf::ForOp loop);
   llvm::LogicalResult emitOp(mlir::Operation *op);
   /// The first operand of products is made where it is defined, before the loops that use it.
   llvm::LogicalResult packFirstOperand(mlir::Value tile);

@@ -324,6 +324,8 @@ void kvc::layOutPadded(StagedOperand &operand, int64_t channels) {
   operand.stageRow = paddedRowBytes(channels);
 }
 
+int64_t kvc::distanceOfReaders(const MmaAtom &atom) { return atom.b()(0, 1, 0)[Axis::Column]; }
+
 /// Rows that have a place together.
 static constexpr int64_t placedRows = 16;
 
@@ -342,6 +344,10 @@ Value StagedOperand::placeOfRow(ImplicitLocOpBuilder &b, Value row) const {
   return addWords(b, group, addWords(b, low, arith::DivUIOp::create(b, own, wordOf(b, rowDistance))));
 }
 
+Value StagedOperand::placeOfIndex(ImplicitLocOpBuilder &b, Value row) const {
+  return rowDistance == 1 ? row : toIndex(b, placeOfRow(b, toWord(b, row)));
+}
+
 StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   StagedOperand operand{};
   Source source = sourceOf(op);
@@ -349,11 +355,15 @@ StagedOperand TeamEmitter::describeUnpacked(Operation *op, int64_t offset) {
   operand.cache = &context.cache(source.cacheValue);
   operand.product = productOf(op->getResult(0));
   operand.atom = &kvc::atomOf(facts, operand.product);
-  layOutStage(operand, paddedChannels(source.plane, type.getChannels()));
+  const int64_t channels = paddedChannels(source.plane, type.getChannels());
+  facts.readsInOrder() ? layOutPadded(operand, channels) : layOutStage(operand, channels);
   int64_t rows = 0;
   for (Operation *user : op->getUsers()) {
     if (auto mma = dyn_cast<tile::MmaOp>(user)) {
       rows = mma.getA().getType().getDimSize(0);
+      if (facts.readsInOrder() && mma.getContract() == tile::Contract::Channels) {
+        operand.rowDistance = distanceOfReaders(*operand.atom);
+      }
     }
   }
   operand.slots = paddedSlots(rows, type.getSlots());
@@ -410,7 +420,8 @@ void TeamEmitter::unpack(Builder &b, Operation *op, const StagedOperand &operand
   if (operand.swizzled) {
     stagedChunk = arith::XOrIOp::create(body, chunk, arith::RemUIOp::create(body, row, indexOf(body, 8)));
   }
-  Ix place = Ix(body, row) * operand.stageRow + Ix(body, stagedChunk) * chunkBytes + operand.offset;
+  Ix place = Ix(body, operand.placeOfIndex(body, row)) * operand.stageRow + Ix(body, stagedChunk) * chunkBytes +
+             operand.offset;
   auto bytes = VectorType::get({chunkBytes}, b.getI8Type());
   for (int64_t set = 0; set < sets; ++set) {
     SmallVector<Value> elements;

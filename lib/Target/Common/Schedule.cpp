@@ -350,16 +350,21 @@ tile::ScheduleAttr kvc::chooseSchedule(const AttentionShape &shape, const Target
                                  /*producers=*/0);
 }
 
+/// Whether a warp of a decode step has the registers for `own` slots that it loads from pages to them.
+static bool fitsDirect(const AttentionShape &shape, const TeamFacts &facts, int64_t own, int64_t querySets) {
+  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim();
+  const int64_t loaded = own / rowsPerWarp * (keys + values) / rowsPerWarp * wordsOf(warpAtom(facts).b());
+  return fitsRegisters(facts, {1, own, keys, values, querySets, loaded, /*isDirect=*/true});
+}
+
 /// The same where lanes read operands in order and keys and values are copied: the largest tile that warps load from
 /// pages to registers, else one that they copy.
 static int64_t chooseReadSlots(const AttentionShape &shape, const TeamFacts &facts, tile::ScheduleAttr schedule) {
-  const int64_t keys = shape.cache.getKDim(), values = shape.cache.getVDim(), warps = schedule.getWarps();
-  const int64_t slots = warps * rowsPerWarp;
+  const int64_t warps = schedule.getWarps(), slots = warps * rowsPerWarp;
   const bool isDirect = shape.group <= rowsPerWarp && shape.cache.getPage() % rowsPerWarp == 0;
   for (int64_t own : {2 * rowsPerWarp, rowsPerWarp}) {
-    const int64_t loaded = own / rowsPerWarp * (keys + values) / rowsPerWarp * wordsOf(warpAtom(facts).b());
     if (isDirect && schedule.getSplit() % (warps * own) == 0 && fitsDecode(shape, facts, warps * own, warps) &&
-        fitsRegisters(facts, {1, own, keys, values, /*querySets=*/0, loaded, /*isDirect=*/true})) {
+        fitsDirect(shape, facts, own, /*querySets=*/0)) {
       return warps * own;
     }
   }
@@ -383,8 +388,10 @@ int64_t kvc::chooseDecodeSlots(const AttentionShape &shape, const Target *target
     // Lanes read pages, where tiles of all warps begin at whole instructions. Loops that do not must fit staging
     // memory.
     const int64_t bytes = 2 * slots * (shape.cache.getKDim() + shape.cache.getVDim()) * 2;
-    const bool isDirect = (areCopied(shape.cache) || areCodes(shape.cache)) && shape.group <= rowsPerWarp &&
-                          shape.cache.getPage() % rowsPerWarp == 0;
+    const bool fits = areCopied(shape.cache)
+                          ? fitsDirect(shape, *target->team, 2 * slots / schedule.getWarps(), /*querySets=*/1)
+                          : areCodes(shape.cache);
+    const bool isDirect = fits && shape.group <= rowsPerWarp && shape.cache.getPage() % rowsPerWarp == 0;
     return isDirect && bytes <= target->team->stagingBytes ? 2 * slots : slots;
   }
   if (areCodes(shape.cache)) {
