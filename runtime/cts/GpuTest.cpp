@@ -294,9 +294,14 @@ TEST(Gpus, CallsOfThreadsOnAllDevices) {
   const std::vector<std::string> names = gpus();
   const std::vector<uint8_t> bytes = test::sealed(test::testModule());
   std::vector<std::thread> threads;
+  // An error of a device is one of the test, not of a thread.
+  std::vector<Device> devices;
+  devices.reserve(names.size());
   for (const std::string &name : names) {
-    threads.emplace_back([&name, &bytes] {
-      Device device(name.c_str());
+    devices.emplace_back(name.c_str());
+  }
+  for (Device &device : devices) {
+    threads.emplace_back([&device, &bytes] {
       Module module = Module::load(device, bytes.data(), bytes.size());
       for (int i = 0; i < 10; ++i) {
         EXPECT_THAT(scale(module, {1, 2}, float(i)), ElementsAre(float(i), float(2 * i)));
