@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Conformance.h"
 
+#include <array>
 #include <dlfcn.h>
 #include <thread>
 
@@ -229,6 +230,34 @@ TEST_P(Gpu, KernelsThatNeedMoreStagingMemoryThanThereIsAreRefused) {
   expectError(KVC_UNSUPPORTED,
               "kernel 'scale' needs 524288 bytes of shared memory, which the device '" + GetParam() + "' does not give",
               [&] { Module::load(device, bytes.data(), bytes.size()); });
+  expectCpuWorks();
+}
+
+TEST_P(Gpu, MapsOfBoxes) {
+  Device device = open();
+  // Of the kernel's first argument, an array of two numbers.
+  auto withMap = [&](uint32_t word) {
+    return withTarget(GetParam(), [word](fb::TargetT &target, fb::ModuleT &) {
+      const std::array<uint64_t, 4> strides{64, 128, 256, 512};
+      const std::array<uint32_t, 4> extents{32, 8, 2, 2};
+      const std::array<uint32_t, 5> box{32, 8, 2, 1, 1};
+      target.kernels[0]->boxes = {fb::BoxMap(0, strides, extents, box, word, 64)};
+    });
+  };
+  const std::vector<uint8_t> sound = withMap(0);
+  if (!takesPtx(GetParam())) {
+    expectError(KVC_UNSUPPORTED, "kernel 'scale' copies by tensor maps, which the device '" + GetParam() + "' does not",
+                [&] { Module::load(device, sound.data(), sound.size()); });
+    return;
+  }
+  // A kernel that has no such parameter takes the words alone.
+  EXPECT_THAT(scale(Module::load(device, sound.data(), sound.size()), {1, 2}, 3), ElementsAre(3, 6));
+  const std::vector<uint8_t> beyond = withMap(100), odd = withMap(1);
+  expectError(KVC_CORRUPT, "kernel 'scale': expects an address and a size at word 100 for its tensor map 0",
+              [&] { scale(Module::load(device, beyond.data(), beyond.size()), {1, 2}, 3); });
+  // A length is no address: the driver refuses.
+  expectError(KVC_INTERNAL, "cannot make tensor map 0 of kernel 'scale' on the device '" + GetParam() + "'",
+              [&] { scale(Module::load(device, odd.data(), odd.size()), {1, 2}, 3); });
   expectCpuWorks();
 }
 

@@ -200,8 +200,14 @@ FailureOr<std::vector<uint8_t>> ArtifactBuilder::finish(Location location, Strin
   for (const State::Entry &entry : state->targets) {
     std::vector<Offset<fb::Kernel>> kernels;
     for (const KernelCode &kernel : entry.kernels) {
-      kernels.push_back(fb::CreateKernel(b, b.CreateString(kernel.symbol), kernel.scratchBytes, kernel.teamLanes,
-                                         kernel.stagingBytes, kernel.registers, kernel.spillBytes));
+      std::vector<fb::BoxMap> boxes;
+      for (const BoxMap &map : kernel.boxes) {
+        boxes.emplace_back(map.offset, map.strides, map.extents, map.box, map.word, map.swizzle);
+      }
+      auto name = b.CreateString(kernel.symbol);
+      auto maps = boxes.empty() ? 0 : b.CreateVectorOfStructs(boxes);
+      kernels.push_back(fb::CreateKernel(b, name, kernel.scratchBytes, kernel.teamLanes, kernel.stagingBytes,
+                                         kernel.registers, kernel.spillBytes, maps));
     }
     std::vector<Offset<fb::CacheLayout>> layouts;
     for (kvcache::CacheType type : state->tables.caches) {

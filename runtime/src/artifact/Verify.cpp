@@ -540,6 +540,35 @@ Status verifyPlan(const fb::Module &module, const fb::Plan &plan) {
   return {};
 }
 
+// What the driver wants of a tensor map, and the kernel's launch of the words.
+Status verifyBoxes(const fb::Kernel &kernel) {
+  KVC_RETURN_IF_ERROR(verifyAligned("maps of boxes", kernel.boxes()));
+  for (size_t i = 0; i < sizeOfVector(kernel.boxes()); ++i) {
+    const fb::BoxMap &map = *kernel.boxes()->Get(i);
+    constexpr uint64_t granule = 16, strideBound = uint64_t(1) << 40;
+    constexpr uint32_t maxBox = 256, elementBytes = 2;
+    const bool isPanel = map.swizzle() == 32 || map.swizzle() == 64 || map.swizzle() == 128;
+    bool fits = isPanel && map.box()->Get(0) * elementBytes == map.swizzle() && map.offset() % granule == 0 &&
+                map.offset() <= maxBytes && map.word() < maxOperands;
+    for (uint64_t stride : *map.strides()) {
+      fits &= stride > 0 && stride % granule == 0 && stride < strideBound;
+    }
+    for (uint32_t extent : *map.extents()) {
+      fits &= extent > 0;
+    }
+    for (uint32_t size : *map.box()) {
+      fits &= size > 0 && size <= maxBox;
+    }
+    if (!fits) {
+      return bad(
+          "kernel '{}': expects boxes of 1 to {} elements in rows of a panel of 32, 64 or 128 bytes, and strides "
+          "that are multiples of {} below 2^40, but got others for map {}",
+          text(kernel.name()), maxBox, granule, i);
+    }
+  }
+  return {};
+}
+
 Status verifyTarget(const fb::Module &module, const fb::Target &target) {
   if (target.kind() > fb::CodeKind::MAX) {
     return bad("expects a known kind of code, but got {}", int(target.kind()));
@@ -551,6 +580,10 @@ Status verifyTarget(const fb::Module &module, const fb::Target &target) {
       return bad("kernel '{}': expects at most {} bytes of scratch, but got {}", text(kernel.name()), maxBytes,
                  kernel.scratch_bytes());
     }
+    if (target.kind() == fb::CodeKind::shared_object && sizeOfVector(kernel.boxes()) > 0) {
+      return bad("kernel '{}': expects maps of boxes for GPUs only, but got {} for a CPU", text(kernel.name()),
+                 sizeOfVector(kernel.boxes()));
+    }
   }
   if (target.kind() != fb::CodeKind::shared_object) {
     constexpr uint32_t maxLanes = 1024, maxStaging = 1 << 20;
@@ -560,6 +593,7 @@ Status verifyTarget(const fb::Module &module, const fb::Target &target) {
         return bad("kernel '{}': expects 1 to {} threads and at most {} bytes of shared memory, but got {} and {}",
                    text(kernel.name()), maxLanes, maxStaging, kernel.team_lanes(), kernel.staging_bytes());
       }
+      KVC_RETURN_IF_ERROR(verifyBoxes(kernel));
     }
   }
   if (sizeOfVector(target.layouts()) != sizeOfVector(module.caches())) {

@@ -11,6 +11,7 @@
 #include "core/Profile.h"
 #include "support/Result.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -34,11 +35,22 @@ public:
   virtual ~Code() = default;
 };
 
+/// An array of 16-bit elements in memory that a kernel copies boxes of (BoxMap of the artifact): the parameters of a
+/// launch are its words, and a tensor map for each of these.
+struct BoxMap {
+  uint32_t word = 0, swizzle = 0;
+  uint64_t offset = 0;
+  std::array<uint64_t, 4> strides{};
+  std::array<uint32_t, 4> extents{};
+  std::array<uint32_t, 5> box{};
+};
+
 struct KernelInfo {
   std::string name;
   uint64_t scratchBytes = 0;
   /// Of GPUs: threads of a block, bytes of its dynamic shared memory.
   uint32_t teamLanes = 0, stagingBytes = 0;
+  std::vector<BoxMap> boxes{};
 };
 
 /// One kernel of loaded code: its arguments and the number of its work items.

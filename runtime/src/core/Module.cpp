@@ -11,10 +11,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kvc::rt {
 namespace {
 
 template <typename T> size_t sizeOfVector(const T *vector) { return vector ? vector->size() : 0; }
+
+std::vector<BoxMap> boxesOf(const fb::Kernel &kernel) {
+  std::vector<BoxMap> boxes;
+  for (size_t i = 0; i < sizeOfVector(kernel.boxes()); ++i) {
+    const fb::BoxMap &from = *kernel.boxes()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    BoxMap &to = boxes.emplace_back(BoxMap{.word = from.word(), .swizzle = from.swizzle(), .offset = from.offset()});
+    std::copy(from.strides()->begin(), from.strides()->end(), to.strides.begin());
+    std::copy(from.extents()->begin(), from.extents()->end(), to.extents.begin());
+    std::copy(from.box()->begin(), from.box()->end(), to.box.begin());
+  }
+  return boxes;
+}
 
 CodeFormat formatOf(fb::CodeKind kind) {
   switch (kind) {
@@ -89,7 +103,8 @@ Status Module::loadCode() {
   std::vector<KernelInfo> kernels;
   for (size_t i = 0; i < sizeOfVector(target->kernels()); ++i) {
     const fb::Kernel &kernel = *target->kernels()->Get(i);
-    kernels.push_back({kernel.name()->str(), kernel.scratch_bytes(), kernel.team_lanes(), kernel.staging_bytes()});
+    kernels.push_back(
+        {kernel.name()->str(), kernel.scratch_bytes(), kernel.team_lanes(), kernel.staging_bytes(), boxesOf(kernel)});
   }
   if (kernels.empty()) {
     return {}; // no step dispatches anything

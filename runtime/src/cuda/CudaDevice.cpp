@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <elf.h>
 #include <limits>
@@ -103,6 +104,26 @@ public:
                                                  : cuda->cuFuncSetAttribute(function, cuda::functionMaxDynamicShared,
                                                                             static_cast<int>(bytes));
     return result ? cuda->reason(result) : std::string();
+  }
+
+  std::string allowBoxes() const override {
+    return cuda->cuTensorMapEncodeTiled ? std::string()
+                                        : "the driver has no function 'cuTensorMapEncodeTiled'; a newer driver has it";
+  }
+
+  int encode(const BoxMap &boxes, uint64_t address, uint64_t bytes, gpu::TensorMap &map) const override {
+    std::array<uint64_t, 5> extents;
+    std::copy(boxes.extents.begin(), boxes.extents.end(), extents.begin());
+    // An empty array is none for a driver; nobody copies boxes of it.
+    extents.back() = std::max<uint64_t>(1, bytes / boxes.strides.back());
+    constexpr std::array<unsigned, 5> steps{1, 1, 1, 1, 1};
+    const int swizzle = boxes.swizzle == 128  ? cuda::mapSwizzle128
+                        : boxes.swizzle == 64 ? cuda::mapSwizzle64
+                                              : cuda::mapSwizzle32;
+    return cuda->cuTensorMapEncodeTiled(map.bytes.data(), cuda::mapUint16, extents.size(),
+                                        reinterpret_cast<void *>(address + boxes.offset), extents.data(),
+                                        boxes.strides.data(), boxes.box.data(), steps.data(), cuda::mapPlain, swizzle,
+                                        cuda::mapLines256, cuda::mapZeros);
   }
 
   int64_t processors() const override { return std::max(1, multiprocessors); }

@@ -49,6 +49,9 @@ std::vector<gpu::Driver::Symbol> Driver::ownSymbols() {
 #define KVC_CUDA_SYMBOL(name, ...) {#name, reinterpret_cast<void **>(&name)},
       KVC_CUDA_FUNCTIONS(KVC_CUDA_SYMBOL)
 #undef KVC_CUDA_SYMBOL
+#define KVC_CUDA_SYMBOL(name, ...) {#name, reinterpret_cast<void **>(&name), /*isNeeded=*/false},
+          KVC_CUDA_NEWER_FUNCTIONS(KVC_CUDA_SYMBOL)
+#undef KVC_CUDA_SYMBOL
   };
 }
 

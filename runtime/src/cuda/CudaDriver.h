@@ -14,6 +14,10 @@ using Context = ContextTag *;
 constexpr int invalidPtx = 218, noJitCompiler = 221, unsupportedPtxVersion = 222;
 constexpr int attributeMultiprocessors = 16, attributeComputeMajor = 75, attributeComputeMinor = 76;
 constexpr int functionMaxDynamicShared = 8;
+/// Of tensor maps: elements of 16 bits, no interleaving, swizzles of 32, 64 and 128 bytes, lines of 256 bytes for the
+/// second-level cache, zeros for what lies outside.
+constexpr int mapUint16 = 1, mapPlain = 0, mapSwizzle32 = 1, mapSwizzle64 = 2, mapSwizzle128 = 3, mapLines256 = 3,
+              mapZeros = 0;
 
 /// name of the symbol, parameters: what the interface has beside the functions of all drivers.
 #define KVC_CUDA_FUNCTIONS(F)                                                                                          \
@@ -29,12 +33,18 @@ constexpr int functionMaxDynamicShared = 8;
   F(cuCtxSetCurrent, Context)                                                                                          \
   F(cuFuncSetAttribute, gpu::Function, int, int)
 
+/// The same of what older drivers lack.
+#define KVC_CUDA_NEWER_FUNCTIONS(F)                                                                                    \
+  F(cuTensorMapEncodeTiled, void *, int, unsigned, void *, const uint64_t *, const uint64_t *, const unsigned *,       \
+    const unsigned *, int, int, int, int)
+
 class Driver final : public gpu::Driver {
 public:
   Driver();
 
 #define KVC_CUDA_MEMBER(name, ...) int (*name)(__VA_ARGS__) = nullptr;
   KVC_CUDA_FUNCTIONS(KVC_CUDA_MEMBER)
+  KVC_CUDA_NEWER_FUNCTIONS(KVC_CUDA_MEMBER)
 #undef KVC_CUDA_MEMBER
 
 protected:

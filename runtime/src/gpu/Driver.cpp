@@ -18,9 +18,9 @@ Status Driver::load(const std::vector<std::string> &libraries) {
   for (Symbol symbol : ownSymbols()) {
     symbols.push_back(symbol);
   }
-  for (auto [name, place] : symbols) {
+  for (auto [name, place, isNeeded] : symbols) {
     *place = ::dlsym(handle, name);
-    if (!*place) {
+    if (!*place && isNeeded) {
       return {StatusCode::unsupported,
               fmt::format("expects {} with the function '{}', but it has none", vendor.library, name)};
     }

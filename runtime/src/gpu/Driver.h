@@ -36,7 +36,7 @@ using Graph = GraphTag *;
 using GraphExec = GraphExecTag *;
 
 /// Results that are looked at, and flags: the same numbers in all interfaces.
-constexpr int success = 0, outOfMemory = 2, invalidImage = 200, noBinaryForGpu = 209;
+constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, noBinaryForGpu = 209;
 constexpr unsigned streamNonBlocking = 1, hostPortable = 1, hostMapped = 2;
 constexpr int captureThreadLocal = 1;
 
@@ -117,10 +117,12 @@ public:
   Status failure(int result, const std::string &what) const;
 
 protected:
-  /// A function that the vendor has beside those of the table: its symbol, and where it is kept.
+  /// A function that the vendor has beside those of the table: its symbol, where it is kept, and whether there is no
+  /// driver without it.
   struct Symbol {
     const char *name;
     void **place;
+    bool isNeeded = true;
   };
 
   explicit Driver(const Interface &vendor) : vendor(vendor) {}

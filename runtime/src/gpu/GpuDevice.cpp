@@ -123,6 +123,12 @@ public:
                                                            "device '{}' does not give: {}",
                                                            info.name, info.stagingBytes, deviceName, refusal));
       }
+      const std::string noBoxes = info.boxes.empty() ? std::string() : context->allowBoxes();
+      if (!noBoxes.empty()) {
+        return Status(StatusCode::unsupported, fmt::format("kernel '{}' copies by tensor maps, which the device '{}' "
+                                                           "does not have: {}",
+                                                           info.name, deviceName, noBoxes));
+      }
       code->kernels.push_back({function, info});
     }
     return std::shared_ptr<Code>(std::move(code));
@@ -133,7 +139,8 @@ public:
     const GpuCode::Entry &entry = static_cast<const GpuCode &>(code).kernels[kernel];
     KVC_RETURN_IF_ERROR(checkItems(entry.info, items));
     KVC_RETURN_IF_ERROR(enter());
-    auto run = [&] { return enqueue(entry, words, items, stream); };
+    KVC_ASSIGN_OR_RETURN(std::vector<TensorMap> maps, mapsOf(entry.info, words));
+    auto run = [&] { return enqueue(entry, words, maps, items, stream); };
     auto runAndWait = [&] { return driver.timed(stream, run, report->deviceSeconds); };
     const int result = report ? driver.simulator.counted(runAndWait, report->counters) : run();
     return result ? driver.failure(result,
@@ -149,10 +156,20 @@ public:
         KVC_RETURN_IF_ERROR(checkItems(kernels.kernels[each.kernel].info, each.items));
       }
       KVC_RETURN_IF_ERROR(enter());
-      KVC_ASSIGN_OR_RETURN(bool launched, kernels.graphs.launch(launches, stream, [&](const Launch &each, Stream to) {
-        return enqueue(kernels.kernels[each.kernel], each.words, each.items, to);
-      }));
-      if (launched) {
+      Status refusal;
+      auto enqueueEach = [&](const Launch &each, Stream to) {
+        const GpuCode::Entry &entry = kernels.kernels[each.kernel];
+        Result<std::vector<TensorMap>> maps = mapsOf(entry.info, each.words);
+        if (!maps.ok()) {
+          refusal = maps.status();
+          return invalidValue;
+        }
+        return enqueue(entry, each.words, *maps, each.items, to);
+      };
+      Result<bool> launched = kernels.graphs.launch(launches, stream, enqueueEach);
+      KVC_RETURN_IF_ERROR(refusal);
+      KVC_RETURN_IF_ERROR(launched.status());
+      if (*launched) {
         return {};
       }
     }
@@ -180,7 +197,25 @@ private:
                : Status(StatusCode::unsupported, fmt::format("kernel '{}': expects at most {} work items, but got {}",
                                                              kernel.name, most, items));
   }
-  int enqueue(const GpuCode::Entry &entry, std::span<const uint64_t> words, int64_t items, Stream to) const {
+  /// The tensor maps of a launch. They follow from its words: a graph that is launched again for equal words has them.
+  Result<std::vector<TensorMap>> mapsOf(const KernelInfo &kernel, std::span<const uint64_t> words) const {
+    std::vector<TensorMap> maps(kernel.boxes.size());
+    for (size_t i = 0; i < maps.size(); ++i) {
+      const BoxMap &boxes = kernel.boxes[i];
+      if (words.size() < 2 || boxes.word > words.size() - 2) {
+        return Status(StatusCode::corrupt, fmt::format("kernel '{}': expects an address and a size at word {} for its "
+                                                       "tensor map {}, but got {} words",
+                                                       kernel.name, boxes.word, i, words.size()));
+      }
+      if (int result = context->encode(boxes, words[boxes.word], words[boxes.word + 1], maps[i])) {
+        return driver.failure(result, fmt::format("cannot make tensor map {} of kernel '{}' on the device '{}'", i,
+                                                  kernel.name, deviceName));
+      }
+    }
+    return maps;
+  }
+  int enqueue(const GpuCode::Entry &entry, std::span<const uint64_t> words, std::vector<TensorMap> &maps, int64_t items,
+              Stream to) const {
     // A launch without blocks is an error of a driver.
     if (items == 0) {
       return success;
@@ -189,6 +224,9 @@ private:
     std::vector<void *> parameters;
     for (uint64_t &value : values) {
       parameters.push_back(&value);
+    }
+    for (TensorMap &map : maps) {
+      parameters.push_back(map.bytes.data());
     }
     return driver.launchKernel(entry.function, static_cast<unsigned>(items), 1, 1, entry.info.teamLanes, 1, 1,
                                entry.info.stagingBytes, to, parameters.data(), nullptr);

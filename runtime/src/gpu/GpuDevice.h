@@ -7,6 +7,11 @@
 
 namespace kvc::rt::gpu {
 
+/// A tensor map: what only the driver and the device read.
+struct alignas(64) TensorMap {
+  std::array<uint8_t, 128> bytes{};
+};
+
 /// One device of a driver, as far as vendors differ. It lives as long as the device and all code that was loaded on it.
 /// Thread-safe.
 class DeviceContext {
@@ -24,6 +29,12 @@ public:
   virtual int load(ModuleHandle *module, std::span<const uint8_t> bytes, std::string_view assembly) const = 0;
   /// Lets a kernel have its staging memory. Why not; empty: it can.
   virtual std::string allowStaging(Function function, uint32_t bytes) const = 0;
+  /// Whether there are tensor maps. Why not; empty: there are.
+  virtual std::string allowBoxes() const { return "its driver makes none"; }
+  /// Makes the tensor map of memory of so many bytes at an address. A driver's result.
+  virtual int encode(const BoxMap &, uint64_t /*address*/, uint64_t /*bytes*/, TensorMap &) const {
+    return noBinaryForGpu;
+  }
   /// Multiprocessors, or compute units: what the driver calls so.
   virtual int64_t processors() const = 0;
   /// Blocks of one launch.

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "support/TestModule.h"
 
+#include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -50,6 +51,31 @@ TEST_F(Verify, TheTestModuleIsGood) { accept(); }
 TEST_F(Verify, Targets) {
   module.targets.clear();
   refuse("at least one target");
+}
+TEST_F(Verify, Boxes) {
+  std::vector<BoxMap> &boxes = module.targets[1]->kernels[0]->boxes;
+  auto map = [](uint64_t offset, uint64_t stride, uint32_t extent, uint32_t size, uint32_t swizzle) {
+    const std::array<uint64_t, 4> strides{stride, stride, stride, stride};
+    const std::array<uint32_t, 4> extents{extent, extent, extent, extent};
+    const std::array<uint32_t, 5> box{swizzle / 2, size, size, size, size};
+    return BoxMap(offset, strides, extents, box, /*word=*/0, swizzle);
+  };
+  boxes = {map(16, 64, 8, 256, 128)};
+  accept();
+  for (const BoxMap &bad : {map(8, 64, 8, 8, 128), map(16, 24, 8, 8, 128), map(16, uint64_t(1) << 40, 8, 8, 128),
+                            map(16, 0, 8, 8, 128), map(16, 64, 0, 8, 128), map(16, 64, 8, 0, 128),
+                            map(16, 64, 8, 257, 128), map(16, 64, 8, 8, 16), map(16, 64, 8, 8, 256)}) {
+    boxes = {bad};
+    refuse("expects boxes of 1 to 256 elements in rows of a panel");
+  }
+  const std::array<uint64_t, 4> strides{64, 64, 64, 64};
+  const std::array<uint32_t, 4> extents{8, 8, 8, 8};
+  const std::array<uint32_t, 5> wide{64, 8, 8, 8, 8};
+  boxes = {BoxMap(0, strides, extents, wide, /*word=*/0, /*swizzle=*/64)};
+  refuse("but got others for map 0");
+  boxes.clear();
+  module.targets[0]->kernels[0]->boxes = {map(16, 64, 8, 8, 128)};
+  refuse("for GPUs only, but got 1 for a CPU");
 }
 TEST_F(Verify, TargetNames) {
   module.targets[0]->name = "";
