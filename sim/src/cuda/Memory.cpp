@@ -258,70 +258,16 @@ KVCSIM_FILL(cuMemsetD32_v2, cuMemsetD32Async, unsigned)
 KVCSIM_API cuTensorMapEncodeTiled(void *map, int dataType, unsigned rank, void *address, const uint64_t *dimensions,
                                   const uint64_t *strides, const unsigned *box, const unsigned *elementStrides,
                                   int interleave, int swizzle, int promotion, int fill) {
-  static constexpr uint8_t elementBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
   return guarded([&]() -> Result {
-    auto bad = [](std::string text) { return error(InvalidValue, "tensor map: " + std::move(text)); };
     if (!map || reinterpret_cast<uintptr_t>(map) % 64 != 0) {
-      return bad("expects a map at a multiple of 64 bytes");
+      return error(InvalidValue, "tensor map: expects a map at a multiple of 64 bytes");
     }
-    if (dataType < 0 || size_t(dataType) >= sizeof elementBytes) {
-      return error(NotSupported, fmt::format("tensor map: expects a data type of 0 to {}, but got {}",
-                                             sizeof elementBytes - 1, dataType));
-    }
-    if (rank < 1 || rank > 5) {
-      return bad(fmt::format("expects a rank of 1 to 5, but got {}", rank));
-    }
-    if (interleave != 0) {
-      return error(NotSupported, "tensor map: expects no interleave");
-    }
-    if (swizzle < 0 || swizzle > 3) {
-      return error(NotSupported,
-                   fmt::format("tensor map: expects no swizzle, or one of 32, 64 or 128 bytes, but got {}", swizzle));
-    }
-    const auto base = reinterpret_cast<uint64_t>(address);
-    if (base % 16 != 0) {
-      return bad(fmt::format("expects an address that is a multiple of 16, but got {:#x}", base));
-    }
-    ptx::TensorMap tensor{};
-    tensor.magic = ptx::TensorMap::mark;
-    tensor.rank = uint8_t(rank);
-    tensor.elementBytes = elementBytes[dataType];
-    tensor.swizzle = uint8_t(swizzle);
-    tensor.fillNan = fill != 0;
-    tensor.dataType = uint8_t(dataType);
-    tensor.address = base;
-    const bool isFloat = dataType >= 6;
-    if (tensor.fillNan && !isFloat) {
-      return bad("expects floating-point data where NaN fills");
-    }
-    for (unsigned i = 0; i < rank; ++i) {
-      if (dimensions[i] == 0 || dimensions[i] > uint64_t(1) << 32) {
-        return bad(fmt::format("expects extents of 1 to 2^32, but got {} for dimension {}", dimensions[i], i));
-      }
-      if (box[i] == 0 || box[i] > 256) {
-        return bad(fmt::format("expects a box of 1 to 256, but got {} for dimension {}", box[i], i));
-      }
-      if (elementStrides[i] == 0 || elementStrides[i] > 8) {
-        return bad(fmt::format("expects element strides of 1 to 8, but got {} for dimension {}", elementStrides[i], i));
-      }
-      tensor.last[i] = uint32_t(dimensions[i] - 1);
-      tensor.boxLast[i] = uint8_t(box[i] - 1);
-      tensor.elementStride[i] = uint8_t(elementStrides[i]);
-      if (i + 1 < rank) {
-        if (strides[i] % 16 != 0 || strides[i] >= uint64_t(1) << 40) {
-          return bad(fmt::format("expects strides that are multiples of 16 below 2^40, but got {} for dimension {}",
-                                 strides[i], i + 1));
-        }
-        tensor.stride[i] = strides[i];
-      }
-    }
-    const uint64_t inner = uint64_t(box[0]) * tensor.elementBytes;
-    if (inner % 16 != 0) {
-      return bad(fmt::format("expects an inner box of a multiple of 16 bytes, but got {}", inner));
-    }
-    if (swizzle != 0 && inner > uint64_t(16) << swizzle) {
-      return bad(
-          fmt::format("expects an inner box of at most {} bytes for this swizzle, but got {}", 16 << swizzle, inner));
+    ptx::TensorMap tensor;
+    const auto refusal = ptx::encodeTiled({dataType, rank, reinterpret_cast<uint64_t>(address), dimensions, strides,
+                                           box, elementStrides, interleave, swizzle, fill},
+                                          tensor);
+    if (refusal) {
+      return error(refusal->isUnsupported ? NotSupported : InvalidValue, "tensor map: " + refusal->text);
     }
     std::memcpy(map, &tensor, sizeof tensor);
     return Success;

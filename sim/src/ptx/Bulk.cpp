@@ -184,6 +184,15 @@ uint32_t sharedAddress(Warp &warp, Place place, bool narrow, int64_t offset, uns
 /// Inst::imm: offsets of up to two of the addresses, 32 bits each.
 int64_t offsetOf(const Inst &inst, unsigned i) { return int32_t(uint64_t(inst.imm) >> (32 * i)); }
 
+/// Bulk copies meet no bank twice: whole rows of shared memory at a time.
+void countShared(InstCounters &counters, uint64_t bytes) {
+  constexpr uint64_t wavefrontBytes = 128;
+  const uint64_t wavefronts = (bytes + wavefrontBytes - 1) / wavefrontBytes;
+  counters.bytes += bytes;
+  counters.wavefronts += wavefronts;
+  counters.idealWavefronts += wavefronts;
+}
+
 /// op: destination, map, coordinates ..., mbarrier, [mask].
 void execTensorLoad(Warp &warp, const Inst &inst, uint32_t active) {
   const auto rank = unsigned(inst.aux & 255);
@@ -198,7 +207,7 @@ void execTensorLoad(Warp &warp, const Inst &inst, uint32_t active) {
     checkAligned(shared, 128, lane);
     const uint32_t ctas = inst.aux & multicast ? warp.lanes<uint16_t>(inst.op[3 + rank])[lane] : 0;
     InstCounters &counters = countersOf(warp, inst);
-    counters.bytes += box.bytes();
+    countShared(counters, box.bytes());
     counters.sectors += (box.rowBytes() + 31) / 32 * box.rows();
     startLoad(warp, inst, lane, shared, barrier, ctas, box.bytes(), box.map.swizzle,
               [box](const Issue &issue, std::vector<uint8_t> &bytes) {
@@ -241,7 +250,7 @@ void execBulkLoad(Warp &warp, const Inst &inst, uint32_t active) {
         globalAt(warp, source, size, lane, false);
       }
       InstCounters &counters = countersOf(warp, inst);
-      counters.bytes += size;
+      countShared(counters, size);
       counters.sectors += (source % 32 + size + 31) / 32;
       fetch = [source](const Issue &issue, std::vector<uint8_t> &bytes) {
         if (!bytes.empty()) {
@@ -276,7 +285,7 @@ void execTensorStore(Warp &warp, const Inst &inst, uint32_t active) {
     }
     checkAligned(shared, 128, lane);
     InstCounters &counters = countersOf(warp, inst);
-    counters.bytes += box.bytes();
+    countShared(counters, box.bytes());
     counters.sectors += (box.rowBytes() + 31) / 32 * box.rows();
     startStore(warp, issueOf(warp, inst, lane), [box, shared](const Issue &issue) {
       box.each([&](uint32_t offset, uint64_t address, bool inside) {
@@ -304,7 +313,7 @@ void execBulkStore(Warp &warp, const Inst &inst, uint32_t active) {
     checkAligned(global, 16, lane);
     checkAligned(shared, 16, lane);
     InstCounters &counters = countersOf(warp, inst);
-    counters.bytes += size;
+    countShared(counters, size);
     counters.sectors += (global % 32 + size + 31) / 32;
     if (size == 0) {
       return;

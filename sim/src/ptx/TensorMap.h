@@ -8,6 +8,8 @@
 #define KVCSIM_PTX_TENSORMAP_H
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace kvc::sim::ptx {
 
@@ -38,6 +40,22 @@ struct TensorMap {
   uint8_t unused[128 - 88];
 };
 static_assert(sizeof(TensorMap) == 128);
+
+/// What cuTensorMapEncodeTiled is told, innermost dimension first, in the driver's numbers.
+struct TiledArray {
+  int dataType;
+  unsigned rank;
+  uint64_t address;
+  const uint64_t *extents, *strides;
+  const unsigned *box, *steps;
+  int interleave, swizzle, fill;
+};
+/// Why there is no map of an array: it breaks a rule, or the simulator has no such maps.
+struct TensorMapRefusal {
+  bool isUnsupported;
+  std::string text;
+};
+std::optional<TensorMapRefusal> encodeTiled(const TiledArray &array, TensorMap &map);
 
 } // namespace kvc::sim::ptx
 

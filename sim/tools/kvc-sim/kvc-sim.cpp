@@ -3,12 +3,14 @@
 
 #include "common/Fault.h"
 #include "common/Npy.h"
+#include "ptx/TensorMap.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using namespace kvc::sim;
 
@@ -53,6 +55,22 @@ template <typename T> std::vector<uint8_t> numberBytes(const std::string &text) 
   std::vector<uint8_t> bytes(sizeof(T));
   std::memcpy(bytes.data(), &value, sizeof(T));
   return bytes;
+}
+
+template <typename T> T numberOf(const std::string &text) {
+  T value;
+  std::memcpy(&value, numberBytes<T>(text).data(), sizeof value);
+  return value;
+}
+
+/// "1,2,3"
+template <typename T> std::vector<T> numbersOf(const std::string &text) {
+  std::vector<T> numbers;
+  std::stringstream stream(text);
+  for (std::string number; std::getline(stream, number, ',');) {
+    numbers.push_back(numberOf<T>(number));
+  }
+  return numbers;
 }
 
 std::vector<uint8_t> hexBytes(const std::string &text) {
@@ -120,7 +138,7 @@ public:
 private:
   static bool isBuffer(const std::string &value) {
     static const char *const scalars[] = {
-        "u8:", "u16:", "u32:", "u64:", "i32:", "i64:", "f32:", "f64:", "bytes:", "ptr:"};
+        "u8:", "u16:", "u32:", "u64:", "i32:", "i64:", "f32:", "f64:", "ptr:", "bytes:", "map:"};
     return std::none_of(std::begin(scalars), std::end(scalars), [&](const char *s) { return value.rfind(s, 0) == 0; });
   }
 
@@ -152,6 +170,47 @@ private:
     }
   }
 
+  /// "BUFFER+OFFSET"
+  uint64_t addressOf(const std::string &text) {
+    const size_t plus = text.find('+');
+    auto found = buffers.find(text.substr(0, plus));
+    if (found == buffers.end()) {
+      fail(FaultKind::InvalidValue, "expects the name of a buffer, but got {}", text);
+    }
+    return found->second.address + (plus == std::string::npos ? 0 : numberOf<uint64_t>(text.substr(plus + 1)));
+  }
+
+  /// "BUFFER+OFFSET/extents/strides/box/swizzle": 16-bit elements, innermost dimension first.
+  std::vector<uint8_t> tensorMap(const std::string &text) {
+    std::vector<std::string> parts;
+    std::stringstream stream(text);
+    for (std::string part; std::getline(stream, part, '/');) {
+      parts.push_back(part);
+    }
+    if (parts.size() != 5) {
+      fail(FaultKind::InvalidValue, "expects BUFFER+OFFSET/extents/strides/box/swizzle, but got {}", text);
+    }
+    const auto extents = numbersOf<uint64_t>(parts[1]), strides = numbersOf<uint64_t>(parts[2]);
+    const auto box = numbersOf<unsigned>(parts[3]);
+    const std::vector<unsigned> steps(extents.size(), 1);
+    if (box.size() != extents.size() || strides.size() + 1 != extents.size()) {
+      fail(FaultKind::InvalidValue, "expects as many extents as sizes of a box and one stride less, but got {}", text);
+    }
+    constexpr int uint16 = 1;
+    const auto swizzle = numberOf<int>(parts[4]);
+    const int mode = swizzle == 128 ? 3 : swizzle == 64 ? 2 : swizzle == 32 ? 1 : 0;
+    ptx::TensorMap map;
+    const auto refusal = ptx::encodeTiled({uint16, unsigned(extents.size()), addressOf(parts[0]), extents.data(),
+                                           strides.data(), box.data(), steps.data(), 0, mode, 0},
+                                          map);
+    if (refusal) {
+      fail(FaultKind::InvalidValue, "{}", refusal->text);
+    }
+    std::vector<uint8_t> bytes(sizeof map);
+    std::memcpy(bytes.data(), &map, sizeof map);
+    return bytes;
+  }
+
   std::vector<uint8_t> valueOf(const std::string &name, const std::string &value) {
     const size_t colon = value.find(':');
     const std::string kind = value.substr(0, colon), rest = colon == std::string::npos ? "" : value.substr(colon + 1);
@@ -159,17 +218,10 @@ private:
       return numberBytes<uint64_t>(std::to_string(found->second.address));
     }
     if (kind == "ptr") {
-      const size_t plus = rest.find('+');
-      auto found = buffers.find(rest.substr(0, plus));
-      if (found == buffers.end()) {
-        fail(FaultKind::InvalidValue, "expects the name of a buffer after ptr:, but got {}", rest);
-      }
-      uint64_t offset = 0;
-      if (plus != std::string::npos) {
-        const auto bytes = numberBytes<uint64_t>(rest.substr(plus + 1));
-        std::memcpy(&offset, bytes.data(), 8);
-      }
-      return numberBytes<uint64_t>(std::to_string(found->second.address + offset));
+      return numberBytes<uint64_t>(std::to_string(addressOf(rest)));
+    }
+    if (kind == "map") {
+      return tensorMap(rest);
     }
     return kind == "u8"    ? numberBytes<uint8_t>(rest)
            : kind == "u16" ? numberBytes<uint16_t>(rest)
@@ -253,10 +305,10 @@ int main(int argc, char **argv) {
       ->delimiter(',')
       ->expected(3);
   app.add_option("--smem", options.shared, "bytes of dynamic shared memory");
-  app.add_option(
-         "--arg", options.arguments,
-         "a parameter, in their order: NAME=FILE.npy or NAME=alloc:BYTES (a buffer), NAME=ptr:BUFFER+OFFSET, or "
-         "NAME=u32:7 (u8 u16 u32 i32 u64 i64 f32 f64), NAME=bytes:HEX")
+  app.add_option("--arg", options.arguments,
+                 "a parameter, in their order: NAME=FILE.npy or NAME=alloc:BYTES (a buffer), NAME=ptr:BUFFER+OFFSET, "
+                 "NAME=u32:7 (u8 u16 u32 i32 u64 i64 f32 f64), NAME=bytes:HEX, or a tensor map of 16-bit elements "
+                 "NAME=map:BUFFER+OFFSET/EXTENTS/STRIDES/BOX/SWIZZLE, innermost dimension first, as 64,8/128/64,8/128")
       ->allow_extra_args(false);
   app.add_option("--buffer", options.buffers, "a buffer that is no parameter: NAME=FILE.npy or NAME=alloc:BYTES")
       ->allow_extra_args(false);
