@@ -28,6 +28,8 @@ def Tile_Dialect : Dialect {
     /// Attributes of a kernel that is run by a team of lanes: lanes of a team, bytes of staging memory that it needs.
     static constexpr ::llvm::StringLiteral teamAttr = "tile.team";
     static constexpr ::llvm::StringLiteral stagingAttr = "tile.staging";
+    /// Attribute of a kernel: the arrays whose maps `tile.box_map` names (a list of #tile.boxes).
+    static constexpr ::llvm::StringLiteral boxesAttr = "tile.boxes";
     /// Attribute of a load of lanes: the region of staging memory that it reads (`tile.load_transposed`).
     static constexpr ::llvm::StringLiteral regionAttr = "tile.region";
     /// Attribute of a module: the name of the target row that layouts and lowerings follow.
@@ -95,6 +97,20 @@ def Tile_ScheduleAttr : Tile_Attr<"Schedule", "schedule"> {
                         DefaultValuedParameter<"int64_t", "1">:$warps, DefaultValuedParameter<"int64_t", "1">:$stages,
                         DefaultValuedParameter<"int64_t", "0">:$producers);
   let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Tile_BoxesAttr : Tile_Attr<"Boxes", "boxes"> {
+  let summary = "an array of 16-bit elements in memory that a kernel copies boxes of, and how large a box is";
+  let description = [{
+    Five dimensions, innermost first. The array begins `offset` bytes behind the start of the kernel's argument `argument`, a memref; neighbours of
+    the four outer dimensions are `strides` bytes apart, `extents` are the sizes of the four inner ones, and the outermost goes as far as the
+    memory. A `box` has that many elements of each dimension. It arrives in staging memory innermost dimension first, in rows of `swizzle` bytes,
+    chunks swapped as in the panels of `tile.group_mma`.
+  }];
+  let parameters = (ins "int64_t":$argument, "int64_t":$offset, "::mlir::DenseI64ArrayAttr":$strides, "::mlir::DenseI64ArrayAttr":$extents,
+                        "::mlir::DenseI64ArrayAttr":$box, "int64_t":$swizzle);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 class Tile_Type<string name, string mnem, list<Trait> traits = []> : TypeDef<Tile_Dialect, name, traits> {

@@ -84,6 +84,32 @@ def Tile_WaitAsyncOp : Tile_LaneOp<"wait_async", [MemoryEffects<[MemRead, MemWri
   let assemblyFormat = "$pending attr-dict";
 }
 
+def Tile_BoxMapOp : Tile_LaneOp<"box_map", [Pure]> {
+  let summary = "the address of the map of an array that boxes are copied of: the kernel's attribute `tile.boxes` has it at `number`";
+  let assemblyFormat = "$number attr-dict `:` type($address)";
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$number);
+  let results = (outs Index:$address);
+}
+
+def Tile_CopyBoxesOp : Tile_LaneOp<"copy_boxes", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "a warp starts copies of `count` boxes into staging memory, one behind the other, and arrives at a phase barrier";
+  let description = [{
+    Lane i < `count` knows where box i begins: at element (0, 0, 0, `group`, `block`) of the array; without `group` at group 0. The boxes, `bytes`
+    each, go to `to` and behind it. The phase of the barrier ends when all of them have arrived and whoever else it waits for has, too: the warp counts as one
+    arrival. Products may read the bytes then. All lanes of the warp take part; `to` is the same in all.
+    ```mlir
+    tile.copy_boxes 8 of %map[%block] to %staging[%to] bytes 4096 arrive [%barrier + 8] : memref<?xi8, #gpu.address_space<workgroup>>
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<32>]>:$count, Index:$map, I32:$block, Optional<I32>:$group,
+                       Tile_Bytes:$memory, I32:$to, ConfinedAttr<I64Attr, [IntPositive]>:$bytes, I32:$barrier,
+                       DefaultValuedAttr<I64Attr, "0">:$displacement);
+  let assemblyFormat = [{
+    $count `of` $map `[` $block (`group` $group^)? `]` `to` $memory `[` $to `]` `bytes` $bytes
+    `arrive` `[` $barrier (`+` $displacement^)? `]` attr-dict `:` type($memory)
+  }];
+}
+
 def Tile_CopyWarpOp : Tile_LaneOp<"copy_warp", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts a copy of 16 bytes for each lane of a warp into staging memory, side by side";
   let description = [{
@@ -126,26 +152,27 @@ def Tile_LoadTransposedOp : Tile_LaneOp<"load_transposed", [MemoryEffects<[MemRe
 
 // Products of a group of warps -----------------------------------------------------------------------------------------
 //
-// An operand in staging memory lies in panels: columns of `swizzle` bytes, one panel behind the other, each with its rows one below the
-// other. Bits 4 and up of a byte's address are flipped by as many of the bits from 7 on as `swizzle` / 16 chunks of a row can be told apart
-// by: chunk c of row r lies in place c xor (r mod 8) of a row of 128 bytes. Panels start at multiples of 1024 bytes.
+// An operand in staging memory lies in panels: columns of `swizzle` bytes. Of eight rows the panels lie one behind the other, each with its
+// rows one below the other; behind them come the next eight rows. Bits 4 and up of a byte's address are flipped by as many of the bits from 7
+// on as `swizzle` / 16 chunks of a row can be told apart by: chunk c of row r lies in place c xor (r mod 8) of a row of 128 bytes. The operand
+// starts at a multiple of 1024 bytes.
 
 def Tile_GroupMmaOp : Tile_LaneOp<"group_mma", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts acc + a b by all warps of a group: the summed dimension in `steps` steps of the atom";
   let description = [{
     `atom` names a row of the table of group atoms (include/kvc/Target/Atoms.h). A is in registers, `steps` times the registers of the
     atom, or at `a_offset` of staging memory, its rows along the summed dimension. B is at `b_offset`; `transposed`: its rows lie across the
-    summed dimension (row k holds all columns). `a_panel`, `b_panel`: bytes from a panel to the next. Without `acc` sums start at zero. The
+    summed dimension (row k holds all columns). `a_panels`, `b_panels`: how many lie side by side. Without `acc` sums start at zero. The
     results, and the registers of A, may not be touched before a `group_mma_wait` that waits for the product; the bytes of A and B may not
     be overwritten before it. All lanes of the group take part.
     ```mlir
-    %d:4 = tile.group_mma "m64k16.f16" () [%q] times %staging[%k] acc () {a_panel = 8192, b_panel = 1024, steps = 4, swizzle = 128}
+    %d:4 = tile.group_mma "m64k16.f16" () [%q] times %staging[%k] acc () {a_panels = 1, b_panels = 1, steps = 4, swizzle = 128}
         : (i32, memref<?xi8, #gpu.address_space<workgroup>>, i32) -> (f32, f32, f32, f32)
     ```
   }];
   let arguments = (ins StrAttr:$atom, Variadic<Tile_Word>:$a, Optional<I32>:$a_offset, Tile_Bytes:$memory, I32:$b_offset,
-                       Variadic<F32>:$acc, I64Attr:$steps, I64Attr:$swizzle, DefaultValuedAttr<I64Attr, "0">:$a_panel,
-                       DefaultValuedAttr<I64Attr, "0">:$b_panel, UnitAttr:$transposed);
+                       Variadic<F32>:$acc, I64Attr:$steps, I64Attr:$swizzle, DefaultValuedAttr<I64Attr, "0">:$a_panels,
+                       I64Attr:$b_panels, UnitAttr:$transposed);
   let results = (outs Variadic<F32>:$results);
   let assemblyFormat = [{
     $atom `(` $a `)` (`[` $a_offset^ `]`)? `times` $memory `[` $b_offset `]` `acc` `(` $acc `)` attr-dict `:` functional-type(operands, results)
@@ -213,6 +240,11 @@ def Tile_PhaseWaitOp : Tile_LaneOp<"phase_wait", [MemoryEffects<[MemRead, MemWri
   }];
   let arguments = (ins Tile_Bytes:$memory, I32:$offset, DefaultValuedAttr<I64Attr, "0">:$displacement, I32:$parity);
   let assemblyFormat = "$memory `[` $offset (`+` $displacement^)? `]` `parity` $parity attr-dict `:` type($memory)";
+}
+
+def Tile_WarpBarrierOp : Tile_LaneOp<"warp_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "a barrier of the lanes of a warp";
+  let assemblyFormat = "attr-dict";
 }
 
 def Tile_PartBarrierOp : Tile_LaneOp<"part_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {

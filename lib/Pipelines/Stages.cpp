@@ -70,10 +70,10 @@ const Allowed planHost{planDialects, planOperations, noSite};
 const Allowed tileKernel{tileDialects, {}, noSite};
 /// Instructions on lanes that each target's own lowering finds.
 constexpr StringRef vectorOperations[] = {
-    "tile.pair_dot",     "tile.lane_mma",       "tile.load_matrices",  "tile.copy_async",    "tile.commit_async",
-    "tile.wait_async",   "tile.group_mma",      "tile.group_mma_wait", "tile.publish",       "tile.phase_init",
-    "tile.phase_arrive", "tile.phase_wait",     "tile.part_barrier",   "tile.set_registers", "tile.copy_warp",
-    "tile.wait_warp",    "tile.load_transposed"};
+    "tile.pair_dot",     "tile.lane_mma",   "tile.load_matrices",  "tile.copy_async",    "tile.commit_async",
+    "tile.wait_async",   "tile.group_mma",  "tile.group_mma_wait", "tile.publish",       "tile.phase_init",
+    "tile.phase_arrive", "tile.phase_wait", "tile.part_barrier",   "tile.set_registers", "tile.copy_warp",
+    "tile.box_map",      "tile.copy_boxes", "tile.warp_barrier",   "tile.wait_warp",     "tile.load_transposed"};
 const Allowed vectorKernel{vectorDialects, vectorOperations, noKVCType};
 const Allowed llvmOnly{llvmDialects, {}, noKVCType};
 

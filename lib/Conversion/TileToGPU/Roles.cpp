@@ -12,6 +12,11 @@
 // One warp copies whole tiles: what it computes besides is the same for one row as for all. The others of its group
 // have only given registers up. Numbers that do not depend on tiles are computed before the cut, by all.
 //
+// Tiles all of whose slots count are copied in boxes (Boxes.cpp) where they can be, without the lanes: the phase ends
+// with the last byte, and products may read. Others are copied in pieces of 16 bytes, so that zeros arrive for slots
+// that do not count. Beside boxes it is the copying warp that waits for those and makes them visible to products; else
+// each lane arrives when its copies end, and those that compute make them visible.
+//
 //===----------------------------------------------------------------------===//
 #include "TeamEmitter.h"
 
@@ -23,7 +28,6 @@
 using namespace mlir;
 using namespace kvc;
 
-/// Arrivals of the copying warp for a full stage are those of its lanes; computing warps arrive once each.
 static constexpr int64_t panelAlignment = 1024, barrierBytes = 8;
 
 static bool isTileType(Type type) { return isa<VectorType>(type); }
@@ -44,6 +48,33 @@ static std::optional<SmallVector<tile::OperandOp>> operandsOfLoops(Block &block)
     return std::nullopt;
   }
   return operands;
+}
+
+/// Rows of a loop's tiles that surely lie side by side in one page: all rows of a tile are in such runs, from multiples
+/// of as many on, and what a warp copies at once is of one. 0: there are none.
+static int64_t runOf(const TeamFacts &facts, const RoleState &state, tile::OperandOp op) {
+  auto loop = cast<scf::ForOp>(op->getParentOp());
+  const int64_t rows = state.k.rows, run = std::gcd(cast<kvcache::CacheType>(op.getCache().getType()).getPage(), rows);
+  auto is = [&](Value value) { return isMultipleOf(value, run); };
+  const bool isAligned =
+      op.getSlot() == loop.getInductionVar() ? is(loop.getLowerBound()) && is(loop.getStep()) : is(op.getSlot());
+  const int64_t together = facts.lanes / std::min(state.k.chunks(), state.v.chunks());
+  return isAligned && run % together == 0 && rows / run <= facts.lanes ? run : 0;
+}
+
+/// Whole tiles are copied in boxes where those of all loops can be.
+static void chooseBoxes(TeamEmitter &emitter, ArrayRef<tile::OperandOp> operands, RoleState &state) {
+  for (tile::OperandOp op : operands) {
+    const int64_t run = runOf(emitter.facts, state, op);
+    const std::string why = whyNoBoxes(emitter.context.cache(op.getCache()), run);
+    if (!why.empty()) {
+      state.boxSlots = 0;
+      remark::missed(op.getLoc(), remark::RemarkOpts::name("boxes").category("attention"))
+          << "whole tiles are copied in pieces of 16 bytes: " + why;
+      return;
+    }
+    state.boxSlots = run;
+  }
 }
 
 /// How warp groups compute a block; nothing where they do not.
@@ -114,6 +145,7 @@ LogicalResult TeamEmitter::splitRoles() {
   // Roles are those of warps: their number is the same in all lanes, and shall be known to be.
   warp = shuffleFrom(entry, warp, wordOf(entry, 0));
   for (Block *block : blocks) {
+    chooseBoxes(*this, *operandsOfLoops(*block), states[block]);
     // What follows from tiles, or acts, goes into the region; numbers stay outside.
     SmallVector<Operation *> moved;
     llvm::DenseSet<Operation *> isMoved;
@@ -158,9 +190,13 @@ LogicalResult TeamEmitter::emitScope(scf::IfOp scope) {
   for (int64_t i = 0; i < state.stages; ++i) {
     Value at = barrierOffset(inner, wordOf(inner, i), state);
     for (bool isKey : {true, false}) {
-      tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), facts.lanes);
+      tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), state.boxSlots ? 1 : facts.lanes);
       tile::PhaseInitOp::create(inner, staging, at, state.emptyAt(isKey), warps);
     }
+  }
+  if (state.boxSlots) {
+    // Barriers are memory, which arriving boxes must find initialised.
+    tile::PublishOp::create(inner);
   }
   gpu::BarrierOp::create(b);
   state.produced = state.consumed = {wordOf(b, 0), wordOf(b, 0)};
@@ -178,6 +214,13 @@ LogicalResult TeamEmitter::emitScope(scf::IfOp scope) {
   LogicalResult result = emitBlock(*scope.thenBlock());
   roles = nullptr;
   return result;
+}
+
+void TeamEmitter::arriveOnce(Builder &b, Value barrier, int64_t displacement) {
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, wordOf(b, 0));
+  auto first = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  Builder inner = Builder::atBlockBegin(b.getLoc(), first.thenBlock());
+  tile::PhaseArriveOp::create(inner, staging, barrier, displacement, /*after_copies=*/false);
 }
 
 RingPosition TeamEmitter::advance(Builder &b, RingPosition position) const {
@@ -199,6 +242,17 @@ Value TeamEmitter::barrierOffset(Builder &b, Value stage, const RoleState &state
 // Copies
 //===----------------------------------------------------------------------===//
 
+Value Panels::flipOfRow(ImplicitLocOpBuilder &b, Value row) const {
+  return arith::AndIOp::create(b, arith::ShRUIOp::create(b, mulWords(b, row, swizzle), wordOf(b, 7)),
+                               wordOf(b, chunks() - 1));
+}
+
+Value Panels::placeOfRow(ImplicitLocOpBuilder &b, Value row) const {
+  Value group = arith::DivUIOp::create(b, row, wordOf(b, groupRows)),
+        inGroup = arith::RemUIOp::create(b, row, wordOf(b, groupRows));
+  return addWords(b, mulWords(b, group, groupBytes()), mulWords(b, inGroup, swizzle));
+}
+
 namespace {
 /// The copies of one loop by the copying warp: its lanes take 16 bytes each, side by side within a panel, row after
 /// row.
@@ -206,15 +260,8 @@ class Producer {
 public:
   Producer(TeamEmitter &emitter, const TileLoop &tiles)
       : emitter(emitter), loop(tiles.loop), first(tiles.operands.front()),
-        cache(emitter.context.cache(first.getCache())), rows(emitter.roles->k.rows), pageSlots(cache.type.getPage()) {
-    // Rows that surely lie side by side in one page share an address.
-    const int64_t shared = std::gcd(pageSlots, rows);
-    auto is = [&](Value value) { return isMultipleOf(value, shared); };
-    const bool aligned = first.getSlot() == loop.getInductionVar() ? is(loop.getLowerBound()) && is(loop.getStep())
-                                                                   : is(first.getSlot());
-    const int64_t together = emitter.facts.lanes / std::min(emitter.roles->k.chunks(), emitter.roles->v.chunks());
-    run = aligned && shared % together == 0 && rows / shared <= emitter.facts.lanes ? shared : 0;
-  }
+        cache(emitter.context.cache(first.getCache())), rows(emitter.roles->k.rows), pageSlots(cache.type.getPage()),
+        run(runOf(emitter.facts, *emitter.roles, first)) {}
 
   /// What copies share that does not change from tile to tile; before the loop.
   void prepare(ImplicitLocOpBuilder &b);
@@ -223,10 +270,15 @@ public:
   SmallVector<Value> loadPages(ImplicitLocOpBuilder &b, Value iv);
   /// The same for all lanes, run by run; as they are where no runs share addresses.
   SmallVector<Value> sharePages(ImplicitLocOpBuilder &b, ValueRange pages);
-  void copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, ValueRange pages, Value stage);
+  /// Waits for the stage and starts the copies of the tile at `iv` whose pages those are; the phases of its full
+  /// barriers end when they do.
+  void copy(ImplicitLocOpBuilder &b, ArrayRef<tile::OperandOp> operands, Value iv, ValueRange pages, RingPosition at);
 
 private:
-  void emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, ValueRange pages, Value stage,
+  void copyBoxes(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value page, RingPosition at);
+  /// Waits for the pieces of a tile, makes them visible to products and arrives for them.
+  void finishPieces(ImplicitLocOpBuilder &b, ArrayRef<tile::OperandOp> operands, Value barrier);
+  void copyPieces(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, ValueRange pages, Value stage,
                   bool isFull);
 
   TeamEmitter &emitter;
@@ -235,9 +287,11 @@ private:
   const CacheMemory &cache;
   int64_t rows, pageSlots;
   /// Rows that share an address; 0: none surely do.
-  int64_t run = 0;
+  int64_t run;
   /// Where this lane's first row and chunk of keys and values lie behind the start of a run's page.
   Value keyPlace, valuePlace;
+  /// The first head block of a page that holds this head's (i32), and maps of boxes.
+  Value head, keyMap, valueMap;
 };
 } // namespace
 
@@ -264,6 +318,14 @@ void Producer::prepare(ImplicitLocOpBuilder &b) {
                                     arith::MulIOp::create(b, first.getHead(), indexOf(b, cache.layout.headBlockBytes)));
     }
     (isKey ? keyPlace : valuePlace) = index;
+    if (emitter.roles->boxSlots) {
+      const kvcache::Plane which = isKey ? kvcache::Plane::K : kvcache::Plane::V;
+      (isKey ? keyMap : valueMap) =
+          tile::BoxMapOp::create(b, b.getIndexType(), emitter.numberOfMap(cache, which, emitter.roles->boxSlots));
+    }
+  }
+  if (emitter.roles->boxSlots && !cache.type.getPerHead()) {
+    head = toWord(b, first.getHead());
   }
 }
 
@@ -307,18 +369,66 @@ SmallVector<Value> Producer::loadPages(ImplicitLocOpBuilder &b, Value iv) {
   return llvm::to_vector_of<Value>(inside.getResults());
 }
 
-void Producer::copy(ImplicitLocOpBuilder &b, tile::OperandOp op, Value iv, ValueRange pages, Value stage) {
+void Producer::copy(ImplicitLocOpBuilder &b, ArrayRef<tile::OperandOp> operands, Value iv, ValueRange pages,
+                    RingPosition at) {
+  const RoleState &roles = *emitter.roles;
   IRMapping mapping;
-  Value slot = valueAt(b, loop, op.getSlot(), iv, mapping), count = valueAt(b, loop, op.getCount(), iv, mapping);
-  Value isFull = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, op.getType().getSlots()));
-  auto full = scf::IfOp::create(b, isFull, /*withElseRegion=*/true);
-  ImplicitLocOpBuilder whole = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.thenBlock());
-  emitCopies(whole, op, slot, count, pages, stage, true);
-  ImplicitLocOpBuilder part = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.elseBlock());
-  emitCopies(part, op, slot, count, pages, stage, false);
+  Value slot = valueAt(b, loop, first.getSlot(), iv, mapping), count = valueAt(b, loop, first.getCount(), iv, mapping);
+  Value barrier = TeamEmitter::barrierOffset(b, at.stage, roles);
+  // A stage is free when the phase before is over; at first there is none.
+  Value before = arith::XOrIOp::create(b, at.parity, wordOf(b, 1));
+  Value isFull = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, rows));
+  const SmallVector<Value> shared = roles.boxSlots ? SmallVector<Value>() : sharePages(b, pages);
+  for (tile::OperandOp op : operands) {
+    const bool isKey = op.getPlane() == kvcache::Plane::K;
+    tile::PhaseWaitOp::create(b, emitter.staging, barrier, roles.emptyAt(isKey), before);
+    auto full = scf::IfOp::create(b, isFull, /*withElseRegion=*/true);
+    ImplicitLocOpBuilder whole = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.thenBlock());
+    ImplicitLocOpBuilder part = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.elseBlock());
+    if (roles.boxSlots) {
+      copyBoxes(whole, op, slot, pages.front(), at);
+      copyPieces(part, op, slot, count, sharePages(part, pages), at.stage, false);
+      tile::CommitAsyncOp::create(part);
+      if (op == operands.back()) {
+        finishPieces(part, operands, barrier);
+      }
+      continue;
+    }
+    copyPieces(whole, op, slot, count, shared, at.stage, true);
+    copyPieces(part, op, slot, count, shared, at.stage, false);
+    tile::PhaseArriveOp::create(b, emitter.staging, barrier, roles.fullAt(isKey), /*after_copies=*/true);
+  }
 }
 
-void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, ValueRange pages,
+void Producer::finishPieces(ImplicitLocOpBuilder &b, ArrayRef<tile::OperandOp> operands, Value barrier) {
+  auto pending = static_cast<int64_t>(operands.size());
+  for (tile::OperandOp op : operands) {
+    tile::WaitAsyncOp::create(b, --pending);
+    tile::PublishOp::create(b);
+    tile::WarpBarrierOp::create(b);
+    emitter.arriveOnce(b, barrier, emitter.roles->fullAt(op.getPlane() == kvcache::Plane::K));
+  }
+}
+
+void Producer::copyBoxes(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value page, RingPosition at) {
+  const RoleState &roles = *emitter.roles;
+  const bool isKey = op.getPlane() == kvcache::Plane::K;
+  const Panels &panels = isKey ? roles.k : roles.v;
+  Value block = mulWords(b, page, cache.layout.headsPerPage), group;
+  if (head) {
+    block = addWords(b, block, head);
+  }
+  if (run != pageSlots) {
+    Value first = addWords(b, toWord(b, slot), mulWords(b, emitter.lane, run));
+    group =
+        arith::DivUIOp::create(b, arith::RemUIOp::create(b, first, wordOf(b, pageSlots)), wordOf(b, Panels::groupRows));
+  }
+  tile::CopyBoxesOp::create(b, rows / run, isKey ? keyMap : valueMap, block, group, emitter.staging,
+                            emitter.stageOffset(b, at.stage, isKey), panels.placeOfRow(run),
+                            TeamEmitter::barrierOffset(b, at.stage, roles), roles.fullAt(isKey));
+}
+
+void Producer::copyPieces(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slot, Value count, ValueRange pages,
                           Value stage, bool isFull) {
   const bool isKey = op.getPlane() == kvcache::Plane::K;
   const Panels &panels = isKey ? emitter.roles->k : emitter.roles->v;
@@ -348,13 +458,12 @@ void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slo
   SmallVector<Value> places;
   for (int64_t row = 0; row < std::max<int64_t>(8, together); row += together) {
     Value here = addWords(b, laneRow, row);
-    Value flip = arith::AndIOp::create(b, arith::ShRUIOp::create(b, mulWords(b, here, panels.swizzle), wordOf(b, 7)),
-                                       wordOf(b, chunks - 1));
-    Value offset = mulWords(b, arith::XOrIOp::create(b, laneChunk, flip), 16);
-    offset = addWords(b, offset, mulWords(b, here, panels.swizzle));
+    Value offset = mulWords(b, arith::XOrIOp::create(b, laneChunk, panels.flipOfRow(b, here)), 16);
+    offset = addWords(b, offset, panels.placeOfRow(b, here));
     places.push_back(addWords(b, offset, base));
   }
   const auto period = static_cast<int64_t>(places.size()) * together;
+  Value counted = toWord(b, count);
   Value from;
   for (int64_t row = 0; row < rows; row += together) {
     const int64_t inRun = run ? row % run : 0;
@@ -364,10 +473,10 @@ void Producer::emitCopies(ImplicitLocOpBuilder &b, tile::OperandOp op, Value slo
     Value valid;
     if (!isFull) {
       // Subtracted from the count, which changes, so that no row numbers are kept in registers.
-      valid = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, laneRow, addWords(b, toWord(b, count), -row));
+      valid = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, laneRow, addWords(b, counted, -row));
     }
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
-      const int64_t toDisplacement = row / period * period * panels.swizzle + panel * panels.panelBytes();
+      const int64_t toDisplacement = panels.placeOfRow(row / period * period) + panel * panels.panelBytes();
       tile::CopyAsyncOp::create(b, cache.pages, from, inRun * rowBytes + panel * panels.swizzle - middle,
                                 emitter.staging, places[row % period / together], toDisplacement, valid);
     }
@@ -394,17 +503,8 @@ LogicalResult TeamEmitter::emitProducerLoop(const TileLoop &tiles) {
   ValueRange carried = copies.getRegionIterArgs(), pages = carried.take_front(pageCount);
   RingPosition position{carried[pageCount], carried[pageCount + 1]};
   Value iv = copies.getInductionVar();
-  Value at = barrierOffset(inner, position.stage, *roles);
-  // A stage is free when the phase before is over; at first there is none.
-  Value before = arith::XOrIOp::create(inner, position.parity, wordOf(inner, 1));
   SmallVector<Value> results = producer.loadPages(inner, arith::AddIOp::create(inner, iv, loop.getStep()));
-  SmallVector<Value> shared = producer.sharePages(inner, pages);
-  for (tile::OperandOp op : tiles.operands) {
-    const bool isKey = op.getPlane() == kvcache::Plane::K;
-    tile::PhaseWaitOp::create(inner, staging, at, roles->emptyAt(isKey), before);
-    producer.copy(inner, op, iv, shared, position.stage);
-    tile::PhaseArriveOp::create(inner, staging, at, roles->fullAt(isKey), /*after_copies=*/true);
-  }
+  producer.copy(inner, tiles.operands, iv, pages, position);
   RingPosition next = advance(inner, position);
   results.append({next.stage, next.parity});
   scf::YieldOp::create(inner, results);

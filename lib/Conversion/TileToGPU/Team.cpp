@@ -196,6 +196,10 @@ LogicalResult TeamEmitter::run() {
   OpBuilder b(context.kernel.getContext());
   context.kernel->setAttr(tile::TileDialect::teamAttr, b.getI64IntegerAttr(teamWarps * facts.lanes));
   context.kernel->setAttr(tile::TileDialect::stagingAttr, b.getI64IntegerAttr(stagingBytes));
+  if (!maps.empty()) {
+    context.kernel->setAttr(tile::TileDialect::boxesAttr,
+                            b.getArrayAttr(SmallVector<Attribute>(maps.begin(), maps.end())));
+  }
   return success();
 }
 

@@ -141,9 +141,10 @@ struct Woven {
   int64_t roundBytes() const { return channels / 2 * pairBytes; }
 };
 
-/// A tile in staging memory as products of warp groups read it: columns of `swizzle` bytes, one panel behind the other
-/// (dialects/Tile/TileLaneOps.td).
+/// A tile in staging memory as products of warp groups read it: columns of `swizzle` bytes, of eight rows one panel
+/// behind the other (dialects/Tile/TileLaneOps.td).
 struct Panels {
+  static constexpr int64_t groupRows = 8;
   int64_t swizzle = 0, rows = 0, columns = 0;
 
   /// Of rows x columns elements of 16 bits: the widest panels that divide a row.
@@ -156,8 +157,15 @@ struct Panels {
   }
   int64_t chunks() const { return swizzle / 16; }
   int64_t count() const { return columns * 2 / swizzle; }
-  int64_t panelBytes() const { return rows * swizzle; }
-  int64_t bytes() const { return count() * panelBytes(); }
+  /// Of eight rows: bytes of a panel, and of all.
+  int64_t panelBytes() const { return groupRows * swizzle; }
+  int64_t groupBytes() const { return count() * panelBytes(); }
+  int64_t bytes() const { return rows * swizzle * count(); }
+  /// Where a row lies, for a multiple of eight and for any (i32).
+  int64_t placeOfRow(int64_t row) const { return row / groupRows * groupBytes(); }
+  mlir::Value placeOfRow(mlir::ImplicitLocOpBuilder &b, mlir::Value row) const;
+  /// The bits of a chunk's number that are flipped in a row (i32).
+  mlir::Value flipOfRow(mlir::ImplicitLocOpBuilder &b, mlir::Value row) const;
 };
 
 /// A stage of the ring that copying and computing warps share, as numbers that are carried (i32).
@@ -171,6 +179,8 @@ struct RoleState {
   /// The query tile has no rows where lanes hold it in registers.
   Panels query, k, v;
   int64_t stages = 0, kOffset = 0, vOffset = 0, barrierOffset = 0;
+  /// Slots of a box, where whole tiles are copied in boxes; 0 where all is copied in pieces of 16 bytes.
+  int64_t boxSlots = 0;
   /// The query tile, and its words where they stay in registers.
   mlir::Value queryTile;
   llvm::SmallVector<mlir::Value> queryWords;
@@ -190,6 +200,9 @@ struct TileLoop {
   tile::SoftmaxStepOp step;
   unsigned max = 0, sum = 0, acc = 0;
 };
+
+/// Why whole tiles are not copied in boxes of so many slots, which lie side by side in one page; empty where they are.
+std::string whyNoBoxes(const CacheMemory &cache, int64_t run);
 
 class DirectTile;
 class StageReader;
@@ -311,6 +324,12 @@ public:
   mlir::Value stageOffset(Builder &b, mlir::Value stage, bool isKey) const;
   /// Offset of a stage's phase barrier without its displacement.
   static mlir::Value barrierOffset(Builder &b, mlir::Value stage, const RoleState &state);
+  /// The first lane of a warp arrives for all.
+  void arriveOnce(Builder &b, mlir::Value barrier, int64_t displacement);
+
+  //===-- Boxes.cpp -------------------------------------------------------===//
+  /// Number of the map of boxes of so many slots of all channels of a cache's keys or values.
+  int64_t numberOfMap(const CacheMemory &cache, kvcache::Plane plane, int64_t slots);
 
   //===-- WarpGroups.cpp --------------------------------------------------===//
   /// The first operand of products, stored where warp groups read it.
@@ -440,6 +459,8 @@ private:
   int64_t stagingBytes = 0;
   bool failedOp = false;
   llvm::SmallVector<mlir::Operation *> done;
+  /// Maps of boxes, by number.
+  llvm::SmallVector<tile::BoxesAttr> maps;
   llvm::DenseMap<mlir::Operation *, int64_t> keyRuns;
   /// Regions of the warps that compute; those that copy run the other region.
   llvm::DenseMap<mlir::Operation *, RoleState> roleScopes;

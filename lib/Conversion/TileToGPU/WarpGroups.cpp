@@ -47,9 +47,8 @@ LogicalResult TeamEmitter::placeFirstOperand(Value tile, ProductType product) {
   for (auto [i, word] : llvm::enumerate(packed)) {
     const auto reg = static_cast<int64_t>(2 * i);
     const int64_t number = layout(reg, 0, 0)[Axis::Column] / chunkElements;
-    Value rowAt = mulWords(b, coordinate(b, layout, Axis::Row, reg), panels.swizzle);
-    Value flip =
-        arith::AndIOp::create(b, arith::ShRUIOp::create(b, rowAt, wordOf(b, 7)), wordOf(b, panels.chunks() - 1));
+    Value row = coordinate(b, layout, Axis::Row, reg);
+    Value rowAt = panels.placeOfRow(b, row), flip = panels.flipOfRow(b, row);
     Value place = mulWords(b, arith::XOrIOp::create(b, flip, wordOf(b, number % panels.chunks())), 16);
     place = addWords(b, addWords(b, place, rowAt), inChunk);
     place = addWords(b, place, number / panels.chunks() * panels.panelBytes());
@@ -90,11 +89,14 @@ private:
                               at.parity);
   }
   void release(Builder &b, RingPosition at, bool isKey) {
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, emitter.lane, wordOf(b, 0));
-    auto first = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-    Builder inner = Builder::atBlockBegin(b.getLoc(), first.thenBlock());
-    tile::PhaseArriveOp::create(inner, emitter.staging, emitter.barrierOffset(inner, at.stage, roles),
-                                roles.emptyAt(isKey), /*after_copies=*/false);
+    emitter.arriveOnce(b, emitter.barrierOffset(b, at.stage, roles), roles.emptyAt(isKey));
+  }
+  /// Copies in pieces arrive as stores do: they are made visible to products after the wait. Beside boxes the copying
+  /// warp has done so.
+  void publish(Builder &b) {
+    if (!roles.boxSlots) {
+      tile::PublishOp::create(b);
+    }
   }
   /// `parity` as it is when the sums of probabilities are known: none is that large, which the assembler does not know.
   Value after(Builder &b, ArrayRef<Value> sums, Value parity) {
@@ -150,13 +152,13 @@ SmallVector<Value> Consumer::startScores(Builder &b, RingPosition at) {
   Value a;
   if (roles.query.rows) {
     Value number = arith::DivUIOp::create(b, emitter.warp, wordOf(b, group.warps));
-    a = mulWords(b, number, group.m * roles.query.swizzle);
+    a = mulWords(b, number, roles.query.placeOfRow(group.m));
   }
   SmallVector<Type> types(layout.inSize(Axis::Register), b.getF32Type());
   auto mma = tile::GroupMmaOp::create(b, types, group.name, roles.queryWords, a, emitter.staging,
                                       emitter.stageOffset(b, at.stage, /*isKey=*/true), ValueRange(),
-                                      roles.k.columns / group.k, roles.k.swizzle, roles.query.panelBytes(),
-                                      roles.k.panelBytes(), /*transposed=*/false);
+                                      roles.k.columns / group.k, roles.k.swizzle, roles.query.count(), roles.k.count(),
+                                      /*transposed=*/false);
   return llvm::to_vector_of<Value>(mma.getResults());
 }
 
@@ -164,7 +166,7 @@ SmallVector<Value> Consumer::startOutput(Builder &b, ValueRange probs, ValueRang
   const GroupMmaAtom &group = *roles.atom;
   auto mma = tile::GroupMmaOp::create(b, acc.getTypes(), group.name, probs, Value(), emitter.staging,
                                       emitter.stageOffset(b, at.stage, /*isKey=*/false), acc, roles.v.rows / group.k,
-                                      roles.v.swizzle, /*a_panel=*/0, roles.v.panelBytes(), /*transposed=*/true);
+                                      roles.v.swizzle, /*a_panels=*/0, roles.v.count(), /*transposed=*/true);
   return llvm::to_vector_of<Value>(mma.getResults());
 }
 
@@ -196,9 +198,8 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
     }
   };
   State state = init;
-  // Copies arrive as stores do: they are made visible to products after the wait.
   waitFull(b, state.position, /*isKey=*/true);
-  tile::PublishOp::create(b);
+  publish(b);
   SmallVector<Value> sums = wait(b, 0, startScores(b, state.position));
   release(b, state.position, /*isKey=*/true);
   tile::SoftmaxStepOp step = bodyAt(b, loop.getLowerBound(), sums);
@@ -235,7 +236,7 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
     split(rest.getRegionIterArgs());
     const RingPosition before = state.position, here = emitter.advance(inner, before);
     waitFull(inner, here, /*isKey=*/true);
-    tile::PublishOp::create(inner);
+    publish(inner);
     SmallVector<Value> scored = startScores(inner, here);
     state.acc = startOutput(inner, packed, state.acc, before);
     scored = wait(inner, 1, scored);
@@ -268,7 +269,7 @@ Consumer::State Consumer::emit(Builder &b, const State &init) {
     scf::YieldOp::create(inner, results);
   }
   split(rest.getResults());
-  tile::PublishOp::create(b);
+  publish(b);
   state.acc = wait(b, 0, startOutput(b, packed, state.acc, state.position));
   release(b, state.position, /*isKey=*/false);
   state.position = emitter.advance(b, state.position);

@@ -54,10 +54,20 @@ public:
     for (Type type : kernel.getArgumentTypes().drop_back()) {
       appendParameters(type, parameters);
     }
+    // Maps of boxes follow the words.
+    auto boxes = kernel->getAttrOfType<ArrayAttr>(tile::TileDialect::boxesAttr);
+    const size_t mapCount = boxes ? boxes.size() : 0;
+    parameters.append(mapCount, LLVM::LLVMPointerType::get(module.getContext(), interface.pointerSpace));
+    if (mapCount && !interface.markMap) {
+      return kernel.emitOpError() << "expects no boxes: the target's copies have none";
+    }
     ImplicitLocOpBuilder b(kernel.getLoc(), kernel);
     placeStaging(kernel);
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()), parameters);
     auto entry = LLVM::LLVMFuncOp::create(b, renameToBody(kernel), type);
+    for (size_t i = parameters.size() - mapCount; i < parameters.size(); ++i) {
+      interface.markMap(entry, static_cast<unsigned>(i));
+    }
     interface.mark(entry, kernel, team.getInt());
     b.setInsertionPointToStart(entry.addEntryBlock(b));
     ParameterWords words(b, entry.getArguments(), types);
@@ -66,6 +76,13 @@ public:
       arguments.push_back(words.argument(argument));
     }
     arguments.push_back(arith::IndexCastUIOp::create(b, b.getIndexType(), interface.blockIndex(b)));
+    if (failed(placeMaps(kernel, mapCount))) {
+      return failure();
+    }
+    for (Value map : entry.getArguments().take_back(mapCount)) {
+      Value word = LLVM::PtrToIntOp::create(b, b.getI64Type(), map);
+      arguments.push_back(arith::IndexCastUIOp::create(b, b.getIndexType(), word));
+    }
     func::CallOp::create(b, kernel, arguments);
     LLVM::ReturnOp::create(b, ValueRange{});
     return success();
@@ -82,6 +99,28 @@ private:
     }
     parameters.push_back(LLVM::LLVMPointerType::get(type.getContext(), interface.pointerSpace));
     parameters.append(memref.getNumDynamicDims(), b.getI64Type());
+  }
+
+  /// Addresses of maps of boxes become arguments of the body.
+  LogicalResult placeMaps(func::FuncOp kernel, size_t count) {
+    SmallVector<Value> maps;
+    for (size_t i = 0; i < count; ++i) {
+      const unsigned number = kernel.getNumArguments();
+      if (failed(kernel.insertArgument(number, IndexType::get(kernel.getContext()), {}, kernel.getLoc()))) {
+        return failure();
+      }
+      maps.push_back(kernel.getArgument(number));
+    }
+    WalkResult result = kernel.walk([&](tile::BoxMapOp op) {
+      if (static_cast<size_t>(op.getNumber()) >= count) {
+        op.emitOpError() << "expects one of " << count << " maps of the kernel, but got " << op.getNumber();
+        return WalkResult::interrupt();
+      }
+      op.replaceAllUsesWith(maps[op.getNumber()]);
+      op.erase();
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
   }
 
   /// Dynamic shared memory: an external array without a size, whose extent the launch gives.

@@ -4,6 +4,10 @@
 #include "kvc/Target/LLVM/CodeGeneration.h"
 #include "kvc/Target/NVIDIA/Passes.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
 
 #include <mutex>
@@ -24,7 +28,21 @@ void nvidia::prepareContext(MLIRContext *context) {
   });
 }
 
+/// Pieces of assembly in which lanes exchange words are run by whole warps: no optimisation may give lanes that go
+/// different ways copies of their own.
+static void keepWarpsTogether(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
+      auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+      auto *assembly = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+      if (assembly && llvm::StringRef(assembly->getAsmString()).contains("shfl.sync")) {
+        call->setConvergent();
+      }
+    }
+  }
+}
+
 FailureOr<std::string> nvidia::generateText(ModuleOp module, const Target &target, CodeForm form) {
   return generateTeamCode(module, target, form == CodeForm::LLVM ? form : CodeForm::Assembly, buildNVIDIAPipeline,
-                          [](llvm::Module &) {});
+                          keepWarpsTogether);
 }

@@ -57,6 +57,11 @@ public:
           }
           return replace(waited);
         })
+        .Case([&](tile::CopyBoxesOp op) { return lowerCopyBoxes(op); })
+        .Case([&](tile::WarpBarrierOp) {
+          NVVM::SyncWarpOp::create(b, arith::ConstantOp::create(b, b.getI32IntegerAttr(-1)));
+          return erase();
+        })
         .Case([&](tile::PublishOp) { return assembly("fence.proxy.async.shared::cta;", {}, ""); })
         .Case([&](tile::PhaseInitOp op) {
           std::string text = "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(op.getArrivals()) + ";";
@@ -155,13 +160,47 @@ private:
     return values;
   }
 
+  Value sharedAddress(Value memory, Value offset) {
+    return LLVM::PtrToIntOp::create(b, b.getI32Type(), address(memory, offset, 0, sharedSpace));
+  }
   /// Low word of a matrix descriptor: the address and, of operands whose rows lie across the summed dimension, the
   /// distance of panels, in units of 16 bytes.
   Value descriptor(Value memory, Value offset, int64_t panel) {
-    Value base = LLVM::PtrToIntOp::create(b, b.getI32Type(), address(memory, offset, 0, sharedSpace));
-    Value place = arith::ShRUIOp::create(b, base, arith::ConstantOp::create(b, b.getI32IntegerAttr(4)));
+    Value place =
+        arith::ShRUIOp::create(b, sharedAddress(memory, offset), arith::ConstantOp::create(b, b.getI32IntegerAttr(4)));
     Value leading = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(panel / 16 << 16)));
     return arith::OrIOp::create(b, place, leading);
+  }
+
+  /// Lanes tell each other where boxes begin, and one of them starts the copies. It says before how many bytes the
+  /// barrier waits for. Coordinates are asked for here, behind the wait for the stage: held over it they are moved
+  /// between kinds of registers and back.
+  LogicalResult lowerCopyBoxes(tile::CopyBoxesOp op) {
+    SmallVector<Value> inputs{sharedAddress(op.getMemory(), op.getTo()), sharedAddress(op.getMemory(), op.getBarrier()),
+                              arith::IndexCastOp::create(b, b.getI64Type(), op.getMap()), op.getBlock()};
+    std::string constraints = "r,r,l,r", text;
+    if (op.getGroup()) {
+      inputs.push_back(op.getGroup());
+      constraints += ",r";
+    }
+    const int64_t count = op.getCount(), barrier = op.getDisplacement();
+    llvm::raw_string_ostream os(text);
+    os << "{\n.reg .pred one;\n.reg .b32 zero, block<" << count << ">, group<" << count << ">;\n";
+    for (int64_t i = 0; i < count; ++i) {
+      os << "shfl.sync.idx.b32 block" << i << ", $3, " << i << ", 31, -1;\n";
+      if (op.getGroup()) {
+        os << "shfl.sync.idx.b32 group" << i << ", $4, " << i << ", 31, -1;\n";
+      }
+    }
+    os << "mov.b32 zero, 0;\nelect.sync _|one, -1;\n@!one bra started;\n"
+       << "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$1+" << barrier << "], " << count * op.getBytes() << ";\n";
+    for (int64_t i = 0; i < count; ++i) {
+      os << "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0+" << i * op.getBytes()
+         << "], [$2, {zero, zero, zero, " << (op.getGroup() ? "group" + std::to_string(i) : "zero") << ", block" << i
+         << "}], [$1+" << barrier << "];\n";
+    }
+    os << "started:\n}";
+    return assembly(text, inputs, constraints);
   }
 
   /// All steps of a product in one piece, so that nothing comes between them: the fence, which orders what was written
@@ -181,7 +220,10 @@ private:
                               << op.getA().size();
     }
     // High word of a descriptor: distance of groups of eight rows, and the swizzle.
-    const int64_t high = rowGroup * swizzle / 16 | (swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3) << 30;
+    const int64_t panelBytes = rowGroup * swizzle;
+    auto high = [&](int64_t panels) {
+      return panels * panelBytes / 16 | (swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3) << 30;
+    };
     SmallVector<Value> inputs;
     std::string constraints;
     auto add = [&](Value value) {
@@ -194,7 +236,7 @@ private:
       words.push_back(add(LLVM::BitcastOp::create(b, b.getI32Type(), word)));
     }
     std::string a = fromMemory ? add(descriptor(op.getMemory(), op.getAOffset(), 0)) : "";
-    std::string second = add(descriptor(op.getMemory(), op.getBOffset(), op.getTransposed() ? op.getBPanel() : 0));
+    std::string second = add(descriptor(op.getMemory(), op.getBOffset(), op.getTransposed() ? panelBytes : 0));
     std::string sums;
     for (int64_t i = 0; i < count; ++i) {
       sums += (i ? ", $" : "$") + std::to_string(i);
@@ -202,12 +244,16 @@ private:
     const StringRef type = op.getAtom().rsplit('.').second;
     std::string text;
     llvm::raw_string_ostream os(text);
-    os << "{\n.reg .b32 high;\n.reg .b64 a, b;\nmov.b32 high, " << high << ";\nwgmma.fence.sync.aligned;\n";
+    os << "{\n.reg .b32 ahigh, bhigh;\n.reg .b64 a, b;\nmov.b32 bhigh, " << high(op.getBPanels()) << ";\n";
+    if (fromMemory) {
+      os << "mov.b32 ahigh, " << high(op.getAPanels()) << ";\n";
+    }
+    os << "wgmma.fence.sync.aligned;\n";
     // Steps add to all 64 bits: the assembler sees that the high word stays, and does not make it anew for each
     // product.
     auto describe = [&](StringRef name, StringRef low, int64_t bytes, int64_t &last) {
       if (last < 0) {
-        os << "mov.b64 " << name << ", {" << low << ", high};\n";
+        os << "mov.b64 " << name << ", {" << low << ", " << name << "high};\n";
       } else {
         os << "add.s64 " << name << ", " << name << ", " << (bytes - last) / 16 << ";\n";
       }
@@ -215,11 +261,11 @@ private:
     };
     int64_t lastA = -1, lastB = -1;
     for (int64_t step = 0; step < steps; ++step) {
-      auto alongRow = [&](int64_t panel) { return step * stepBytes / swizzle * panel + step * stepBytes % swizzle; };
+      const int64_t alongRow = step * stepBytes / swizzle * panelBytes + step * stepBytes % swizzle;
       if (fromMemory) {
-        describe("a", a, alongRow(op.getAPanel()), lastA);
+        describe("a", a, alongRow, lastA);
       }
-      describe("b", second, op.getTransposed() ? step * stepRows * swizzle : alongRow(op.getBPanel()), lastB);
+      describe("b", second, op.getTransposed() ? step * stepRows * swizzle * op.getBPanels() : alongRow, lastB);
       os << "wgmma.mma_async.sync.aligned.m64n" << count * 2 << "k16.f32." << type << "." << type << " {" << sums
          << "}, ";
       if (fromMemory) {

@@ -25,11 +25,21 @@ static void markKernel(LLVM::LLVMFuncOp entry, Operation *body, int64_t lanes) {
   }
 }
 
+/// A tensor map is passed by value and read where the launch has put it: a copy of it would be none to the hardware.
+static void markTensorMap(LLVM::LLVMFuncOp entry, unsigned number) {
+  constexpr int64_t bytes = 128, alignment = 64;
+  Builder b(entry.getContext());
+  entry.setArgAttr(number, LLVM::LLVMDialect::getByValAttrName(),
+                   TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), bytes)));
+  entry.setArgAttr(number, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(alignment));
+  entry.setArgAttr(number, NVVM::NVVMDialect::getGridConstantAttrName(), b.getUnitAttr());
+}
+
 namespace {
 struct NVIDIAWrapKernelsPass : kvc::impl::NVIDIAWrapKernelsPassBase<NVIDIAWrapKernelsPass> {
   void runOnOperation() override {
     auto blockIndex = [](ImplicitLocOpBuilder &b) -> Value { return NVVM::BlockIdXOp::create(b, b.getI32Type()); };
-    if (failed(wrapTeamKernels(getOperation(), {/*pointerSpace=*/0, markKernel, blockIndex}))) {
+    if (failed(wrapTeamKernels(getOperation(), {/*pointerSpace=*/0, markKernel, blockIndex, markTensorMap}))) {
       signalPassFailure();
     }
   }

@@ -43,13 +43,21 @@ func.func @group_operations(%staging: memref<?xi8, #staging>, %q: i32, %k: i32, 
   tile.phase_wait %staging[%q] parity %parity : memref<?xi8, #staging>
   // CHECK: tile.publish
   tile.publish
-  // CHECK: tile.group_mma "m64k16.f16"() [%{{.*}}] times %{{.*}}[%{{.*}}] acc() {a_panel = 8192 : i64, b_panel = 1024 : i64, steps = 4 : i64, swizzle = 128 : i64}
-  %s:4 = tile.group_mma "m64k16.f16" () [%q] times %staging[%k] acc () {a_panel = 8192, b_panel = 1024, steps = 4, swizzle = 128}
+  // CHECK: tile.group_mma "m64k16.f16"() [%{{.*}}] times %{{.*}}[%{{.*}}] acc() {a_panels = 1 : i64, b_panels = 1 : i64, steps = 4 : i64, swizzle = 128 : i64}
+  %s:4 = tile.group_mma "m64k16.f16" () [%q] times %staging[%k] acc () {a_panels = 1, b_panels = 1, steps = 4, swizzle = 128}
       : (i32, memref<?xi8, #staging>, i32) -> (f32, f32, f32, f32)
   // CHECK: tile.group_mma_wait 0
   %r:4 = tile.group_mma_wait 0 (%s#0, %s#1, %s#2, %s#3) : (f32, f32, f32, f32) -> (f32, f32, f32, f32)
-  %o:4 = tile.group_mma "m64k16.f16" (%p, %p, %p, %p) times %staging[%k] acc (%r#0, %r#1, %r#2, %r#3) {b_panel = 1024, steps = 1, swizzle = 128, transposed}
+  %o:4 = tile.group_mma "m64k16.f16" (%p, %p, %p, %p) times %staging[%k] acc (%r#0, %r#1, %r#2, %r#3) {b_panels = 1, steps = 1, swizzle = 128, transposed}
       : (vector<2xf16>, vector<2xf16>, vector<2xf16>, vector<2xf16>, memref<?xi8, #staging>, i32, f32, f32, f32, f32) -> (f32, f32, f32, f32)
+  // CHECK: %[[MAP:.*]] = tile.box_map 1 : index
+  %map = tile.box_map 1 : index
+  // CHECK: tile.copy_boxes 8 of %[[MAP]][%{{.*}}] to %{{.*}}[%{{.*}}] bytes 4096 arrive[%{{.*}} + 8]
+  tile.copy_boxes 8 of %map[%q] to %staging[%k] bytes 4096 arrive [%q + 8] : memref<?xi8, #staging>
+  // CHECK: tile.copy_boxes 1 of %[[MAP]][%{{.*}} group %{{.*}}] to %{{.*}}[%{{.*}}] bytes 32768 arrive[%{{.*}}]
+  tile.copy_boxes 1 of %map[%q group %k] to %staging[%k] bytes 32768 arrive [%q] : memref<?xi8, #staging>
+  // CHECK: tile.warp_barrier
+  tile.warp_barrier
   // CHECK: tile.part_barrier 1 lanes 128
   tile.part_barrier 1 lanes 128
   return %o#0 : f32
@@ -59,7 +67,7 @@ func.func @group_operations(%staging: memref<?xi8, #staging>, %q: i32, %k: i32, 
 
 func.func @no_first_operand(%staging: memref<?xi8, #gpu.address_space<workgroup>>, %k: i32) {
   // expected-error @+1 {{expects its first operand in registers or in staging memory, but got neither}}
-  %s:4 = tile.group_mma "m64k16.f16" () times %staging[%k] acc () {steps = 4, swizzle = 128}
+  %s:4 = tile.group_mma "m64k16.f16" () times %staging[%k] acc () {b_panels = 1, steps = 4, swizzle = 128}
       : (memref<?xi8, #gpu.address_space<workgroup>>, i32) -> (f32, f32, f32, f32)
   return
 }
@@ -68,7 +76,7 @@ func.func @no_first_operand(%staging: memref<?xi8, #gpu.address_space<workgroup>
 
 func.func @other_panels(%staging: memref<?xi8, #gpu.address_space<workgroup>>, %k: i32) {
   // expected-error @+1 {{expects panels of 32, 64 or 128 bytes, but got 16}}
-  %s:4 = tile.group_mma "m64k16.f16" () [%k] times %staging[%k] acc () {steps = 4, swizzle = 16}
+  %s:4 = tile.group_mma "m64k16.f16" () [%k] times %staging[%k] acc () {b_panels = 1, steps = 4, swizzle = 16}
       : (i32, memref<?xi8, #gpu.address_space<workgroup>>, i32) -> (f32, f32, f32, f32)
   return
 }
@@ -88,3 +96,22 @@ func.func @mixed_registers(%a: vector<2xf16>, %b: vector<2xbf16>, %c: f32) {
   %d = tile.lane_mma "m16n8k16.f16" (%a, %b) (%a) acc (%c) : (vector<2xf16>, vector<2xbf16>, vector<2xf16>, f32) -> f32
   return
 }
+
+// -----
+
+// CHECK-LABEL: func.func private @boxes()
+// CHECK-SAME: #tile.boxes<argument = 4, offset = 2048, strides = [128, 128, 1024, 4096], extents = [64, 8, 1, 2], box = [64, 8, 1, 2, 1], swizzle = 128>
+func.func private @boxes() attributes {tile.boxes = [#tile.boxes<argument = 4, offset = 2048, strides = [128, 128, 1024, 4096],
+                                                                 extents = [64, 8, 1, 2], box = [64, 8, 1, 2, 1], swizzle = 128>]}
+
+// -----
+
+// expected-error @+2 {{expects four strides and an offset that are multiples of 16, four extents, and a box of 1 to 256 elements}}
+func.func private @odd_stride() attributes {tile.boxes = [
+    #tile.boxes<argument = 0, offset = 0, strides = [120, 128, 1024, 4096], extents = [64, 8, 1, 2], box = [64, 8, 1, 2, 1], swizzle = 128>]}
+
+// -----
+
+// expected-error @+2 {{expects rows of a box of 32, 64 or 128 bytes, those of the swizzle, but got 64 and 128}}
+func.func private @narrow_box() attributes {tile.boxes = [
+    #tile.boxes<argument = 0, offset = 0, strides = [128, 128, 1024, 4096], extents = [64, 8, 1, 2], box = [32, 8, 1, 2, 1], swizzle = 128>]}

@@ -24,6 +24,8 @@ struct TeamInterface {
   llvm::function_ref<void(mlir::LLVM::LLVMFuncOp entry, mlir::Operation *body, int64_t lanes)> mark;
   /// The block's index (i32).
   llvm::function_ref<mlir::Value(mlir::ImplicitLocOpBuilder &)> blockIndex;
+  /// Makes parameter `number` of a kernel that of a map of boxes; null where machines have none.
+  llvm::function_ref<void(mlir::LLVM::LLVMFuncOp entry, unsigned number)> markMap = nullptr;
 };
 
 /// Gives all kernels of a module, which have the attributes of their teams, the interface.

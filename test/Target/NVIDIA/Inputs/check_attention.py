@@ -112,7 +112,19 @@ def run(command, **options):
     return done.stdout
 
 
-def launch(sim, ptx, kernel, target, grid, team, staging, arrays, outs, folder):
+def maps_of(line, arguments):
+    """Arguments of kvc-sim for the tensor maps of a kernel, whose line that is, over `arguments`: pairs of name and bytes."""
+    words = []
+    for i, text in enumerate(re.findall(r"#tile\.boxes<(.*?)>", line)):
+        numbers = {key: value.strip("[]").replace(" ", "") for key, value in re.findall(r"(\w+) = (\[.*?\]|\d+)", text)}
+        name, size = arguments[int(numbers["argument"])]
+        blocks = max(1, size // int(numbers["strides"].split(",")[-1]))
+        words += ["--arg", f"map_{i}=map:{name}+{numbers['offset']}/{numbers['extents']},{blocks}/{numbers['strides']}/"
+                  f"{numbers['box']}/{numbers['swizzle']}"]
+    return words
+
+
+def launch(sim, ptx, kernel, target, grid, team, staging, arrays, outs, folder, line=""):
     words = []
     for name, value, sizes in arrays:
         if isinstance(value, int):
@@ -122,6 +134,7 @@ def launch(sim, ptx, kernel, target, grid, team, staging, arrays, outs, folder):
         words += ["--arg", f"{name}={folder}/{name}.npy"]
         for i, size in enumerate(sizes):
             words += ["--arg", f"{name}_{i}=u64:{size}"]
+    words += maps_of(line, [(name, sizes[0] if sizes else 0) for name, _, sizes in arrays])
     command = [sim, ptx, "--kernel", kernel, "--grid", f"{grid},1,1", "--block", f"{team},1,1", "--target", target,
                "--json", "--instructions"] + words
     if staging:
@@ -240,7 +253,8 @@ def prepare(case, tools, folder, target):
 
     def attend(ptx, name, grid, own, arrays):
         results, _ = launch(sim, ptx, name, target, grid, number(name, "tile.team"), number(name, "tile.staging"),
-                                 [("query", q, [rows])] + batch + own + cache + arrays, [name for name, _, _ in arrays], folder)
+                            [("query", q, [rows])] + batch + own + cache + arrays, [name for name, _, _ in arrays], folder,
+                            kernels[name])
         return [(name, result, sizes) for (name, _, sizes), result in zip(arrays, results)]
 
     def execute(ptx):
