@@ -98,6 +98,21 @@ bool TeamEmitter::queriesFitInOrder(tile::MmaOp op) {
   return fitsRegisters(facts, tile);
 }
 
+bool TeamEmitter::hasRoomFor(int64_t queryBytes, tile::MmaOp op) {
+  auto loop = op->getParentOfType<scf::ForOp>();
+  if (!loop || !facts.readsInOrder() || setsOf(productOf(op.getB())) == 1) {
+    return true;
+  }
+  // Operands that are split are decoded in the loop, in turns where need be, or in front of it.
+  int64_t most = 0;
+  for (Operation &other : *loop.getBody()) {
+    if (isa<tile::OperandOp, tile::GatherOperandOp>(other)) {
+      most = std::max(most, describeUnpacked(&other, /*offset=*/0).stageBytes);
+    }
+  }
+  return queryBytes + most <= facts.stagingBytes;
+}
+
 void TeamEmitter::placeQueries() {
   auto walk = [&](auto visit) {
     context.kernel.walk([&](tile::MmaOp op) {
@@ -118,8 +133,12 @@ void TeamEmitter::placeQueries() {
   walk([&](tile::MmaOp op) {
     if (!queriesFit(op)) {
       const int64_t rows = op.getA().getType().getDimSize(0), channels = op.getB().getType().getChannels();
+      const int64_t own = describeQueries(rows, channels, productOf(op.getB())).stageBytes;
+      if (!hasRoomFor(own, op)) {
+        return;
+      }
       int64_t &bytes = tilesInStaging[op.getA()];
-      bytes = std::max(bytes, describeQueries(rows, channels, productOf(op.getB())).stageBytes);
+      bytes = std::max(bytes, own);
       queryBytes = std::max(queryBytes, bytes);
     }
   });

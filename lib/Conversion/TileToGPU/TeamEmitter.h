@@ -449,6 +449,8 @@ private:
   /// Whether a product's queries fit beside the rest.
   bool queriesFit(tile::MmaOp op);
   bool queriesFitInOrder(tile::MmaOp op);
+  /// Whether a product's queries have room in staging memory beside the keys or values of its loop.
+  bool hasRoomFor(int64_t queryBytes, tile::MmaOp op);
   /// Registers of a lane with the codes of a loop that come a tile ahead.
   int64_t codeRegisters(mlir::scf::ForOp loop);
   llvm::LogicalResult emitOp(mlir::Operation *op);
