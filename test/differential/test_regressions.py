@@ -53,6 +53,8 @@ GPU_CASES = [
     # Tiles that had more rows and stages than staging memory has room for; keys and values that take turns there.
     ("gfx1100", "k=bf16,v=bf16,dim=576x512,page=16,gqa=16,shape=ragged,seed=1"),
     ("gfx1100", "k=f32,v=f32,dim=256,page=16,gqa=16,shape=ragged,seed=1"),
+    # Queries of split products for which staging memory had no room beside keys.
+    ("gfx1100", "k=f32,v=int8/symmetric/bf16,group=8,page=24,dim=72x40,heads=1,gqa=8,tables=per_head,slots=ring/40/4,returns=sum,selection=page,op=fork,shape=ragged,garbage=nan,inputs=finite,seed=1"),
     # Small vectors that are cast to wide ones.
     ("sm_80", "k=int2,v=int2/symmetric,shape=ragged,seed=1"),
     ("gfx942", "k=int2,v=int2/symmetric,shape=ragged,seed=1"),
