@@ -69,7 +69,7 @@ SUITES = [
     Suite("conformance", "ctest",  "^cts$",                  2,   10),
     Suite("oracle",      "pytest", "test/Reference",         3,   20),
     Suite("mutants",     "pytest", "test/differential",      3,   10),
-    Suite("differential", "script", "build/bin/kvc-differential", 10, 60),
+    Suite("differential", "script", "build/bin/kvc-differential", 12, 60),
     Suite("integration", "lit",    "test/Integration",       5,   90),
     Suite("python",      "pytest", "python/tests",           5,   15),
     Suite("asan",        "ctest",  "^asan$",                 9,   20, "dev", ["kvc-asan-tests"], ASAN),
@@ -83,7 +83,7 @@ SUITES = [
     Suite("amd-mutants", "script", ".venv/bin/python test/differential/amd_mutants.py", 2, 15),
     Suite("differential-sim", "script", "test/differential/run-sim", 12, 30),
     Suite("triton",      "script", "sim/tests/peers/run",     5,  15, on_demand=True),
-    Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 2, 15, needs="nvcc"),
+    Suite("sim-mutants", "script", ".venv/bin/python sim/tests/mutants", 3, 15, needs="nvcc"),
     Suite("tidy",        "script", "utils/tidy --minutes {minutes}", 4, 30, on_demand=True),
 ]
 

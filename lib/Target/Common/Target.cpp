@@ -49,6 +49,7 @@ static constexpr Target targetTable[] = {
     {"sm_89", "nvptx64-nvidia-cuda", "sm_89", "+ptx81", 16, 1, 4, 4, 4, 64 << 10, &sm89},
     {"sm_90a", "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", 16, 1, 4, 4, 4, 64 << 10, &sm90},
     {"sm_100a", "nvptx64-nvidia-cuda", "sm_100a", "+ptx87", 16, 1, 4, 4, 4, 64 << 10, &sm100},
+    {"sm_103a", "nvptx64-nvidia-cuda", "sm_103a", "+ptx88", 16, 1, 4, 4, 4, 64 << 10, &sm100},
     {"sm_120", "nvptx64-nvidia-cuda", "sm_120", "+ptx87", 16, 1, 4, 4, 4, 64 << 10, &sm120},
     {"gfx90a", "amdgcn-amd-amdhsa", "gfx90a", "", 16, 1, 4, 4, 4, 16 << 10, &gfx90a},
     {"gfx942", "amdgcn-amd-amdhsa", "gfx942", "", 16, 1, 4, 4, 4, 32 << 10, &gfx942},

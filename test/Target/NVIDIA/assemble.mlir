@@ -6,6 +6,7 @@
 // RUN: kvc-compile %s --emit=ptx --target=sm_89 -o %t.89.ptx 2>/dev/null && ptxas -v -arch=sm_89 %t.89.ptx -o %t.cubin 2>&1 | FileCheck %s --check-prefix=RESOURCES
 // RUN: kvc-compile %s --emit=ptx --target=sm_90a -o %t.90.ptx 2>/dev/null && ptxas -v -arch=sm_90a %t.90.ptx -o %t.cubin 2>&1 | FileCheck %s --check-prefix=RESOURCES
 // RUN: kvc-compile %s --emit=ptx --target=sm_100a -o %t.100.ptx 2>/dev/null && ptxas -v -arch=sm_100a %t.100.ptx -o %t.cubin 2>&1 | FileCheck %s --check-prefix=RESOURCES
+// RUN: kvc-compile %s --emit=ptx --target=sm_103a -o %t.103.ptx 2>/dev/null && ptxas -v -arch=sm_103a %t.103.ptx -o %t.cubin 2>&1 | FileCheck %s --check-prefix=RESOURCES
 // RUN: kvc-compile %s --emit=ptx --target=sm_120 -o %t.120.ptx 2>/dev/null && ptxas -v -arch=sm_120 %t.120.ptx -o %t.cubin 2>&1 | FileCheck %s --check-prefix=RESOURCES
 // The text of PTX is in the artifact once, and not in the cubin too.
 // RUN: kvc-compile %s --emit=artifact --target=sm_80 -o %t.kvca 2>/dev/null
