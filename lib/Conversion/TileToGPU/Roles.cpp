@@ -65,16 +65,14 @@ static int64_t runOf(const TeamFacts &facts, const RoleState &state, tile::Opera
 /// Whole tiles are copied in boxes where those of all loops can be.
 static void chooseBoxes(TeamEmitter &emitter, ArrayRef<tile::OperandOp> operands, RoleState &state) {
   for (tile::OperandOp op : operands) {
-    const int64_t run = runOf(emitter.facts, state, op);
-    const std::string why = whyNoBoxes(emitter.context.cache(op.getCache()), run);
+    const std::string why = whyNoBoxes(emitter.context.cache(op.getCache()), runOf(emitter.facts, state, op));
     if (!why.empty()) {
-      state.boxSlots = 0;
       remark::missed(op.getLoc(), remark::RemarkOpts::name("boxes").category("attention"))
           << "whole tiles are copied in pieces of 16 bytes: " + why;
       return;
     }
-    state.boxSlots = run;
   }
+  state.copiesBoxes = true;
 }
 
 /// How warp groups compute a block; nothing where they do not.
@@ -190,11 +188,11 @@ LogicalResult TeamEmitter::emitScope(scf::IfOp scope) {
   for (int64_t i = 0; i < state.stages; ++i) {
     Value at = barrierOffset(inner, wordOf(inner, i), state);
     for (bool isKey : {true, false}) {
-      tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), state.boxSlots ? 1 : facts.lanes);
+      tile::PhaseInitOp::create(inner, staging, at, state.fullAt(isKey), state.copiesBoxes ? 1 : facts.lanes);
       tile::PhaseInitOp::create(inner, staging, at, state.emptyAt(isKey), warps);
     }
   }
-  if (state.boxSlots) {
+  if (state.copiesBoxes) {
     // Barriers are memory, which arriving boxes must find initialised.
     tile::PublishOp::create(inner);
   }
@@ -318,13 +316,12 @@ void Producer::prepare(ImplicitLocOpBuilder &b) {
                                     arith::MulIOp::create(b, first.getHead(), indexOf(b, cache.layout.headBlockBytes)));
     }
     (isKey ? keyPlace : valuePlace) = index;
-    if (emitter.roles->boxSlots) {
+    if (emitter.roles->copiesBoxes) {
       const kvcache::Plane which = isKey ? kvcache::Plane::K : kvcache::Plane::V;
-      (isKey ? keyMap : valueMap) =
-          tile::BoxMapOp::create(b, b.getIndexType(), emitter.numberOfMap(cache, which, emitter.roles->boxSlots));
+      (isKey ? keyMap : valueMap) = tile::BoxMapOp::create(b, b.getIndexType(), emitter.numberOfMap(cache, which, run));
     }
   }
-  if (emitter.roles->boxSlots && !cache.type.getPerHead()) {
+  if (emitter.roles->copiesBoxes && !cache.type.getPerHead()) {
     head = toWord(b, first.getHead());
   }
 }
@@ -378,14 +375,14 @@ void Producer::copy(ImplicitLocOpBuilder &b, ArrayRef<tile::OperandOp> operands,
   // A stage is free when the phase before is over; at first there is none.
   Value before = arith::XOrIOp::create(b, at.parity, wordOf(b, 1));
   Value isFull = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, count, indexOf(b, rows));
-  const SmallVector<Value> shared = roles.boxSlots ? SmallVector<Value>() : sharePages(b, pages);
+  const SmallVector<Value> shared = roles.copiesBoxes ? SmallVector<Value>() : sharePages(b, pages);
   for (tile::OperandOp op : operands) {
     const bool isKey = op.getPlane() == kvcache::Plane::K;
     tile::PhaseWaitOp::create(b, emitter.staging, barrier, roles.emptyAt(isKey), before);
     auto full = scf::IfOp::create(b, isFull, /*withElseRegion=*/true);
     ImplicitLocOpBuilder whole = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.thenBlock());
     ImplicitLocOpBuilder part = ImplicitLocOpBuilder::atBlockBegin(b.getLoc(), full.elseBlock());
-    if (roles.boxSlots) {
+    if (roles.copiesBoxes) {
       copyBoxes(whole, op, slot, pages.front(), at);
       copyPieces(part, op, slot, count, sharePages(part, pages), at.stage, false);
       tile::CommitAsyncOp::create(part);

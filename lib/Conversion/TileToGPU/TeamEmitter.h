@@ -179,8 +179,8 @@ struct RoleState {
   /// The query tile has no rows where lanes hold it in registers.
   Panels query, k, v;
   int64_t stages = 0, kOffset = 0, vOffset = 0, barrierOffset = 0;
-  /// Slots of a box, where whole tiles are copied in boxes; 0 where all is copied in pieces of 16 bytes.
-  int64_t boxSlots = 0;
+  /// Whether whole tiles are copied in boxes; else all is copied in pieces of 16 bytes.
+  bool copiesBoxes = false;
   /// The query tile, and its words where they stay in registers.
   mlir::Value queryTile;
   llvm::SmallVector<mlir::Value> queryWords;

@@ -94,7 +94,7 @@ private:
   /// Copies in pieces arrive as stores do: they are made visible to products after the wait. Beside boxes the copying
   /// warp has done so.
   void publish(Builder &b) {
-    if (!roles.boxSlots) {
+    if (!roles.copiesBoxes) {
       tile::PublishOp::create(b);
     }
   }
