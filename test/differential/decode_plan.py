@@ -5,7 +5,6 @@ of a decode step"): every slot that a row sees lies in one span, none is empty, 
 there are no more than the host's bound, none is longer than it has to be. The order of blocks and warps changes nothing.
 The mutants (mutation.py) break the same kernel."""
 
-import json
 import re
 import subprocess
 import sys
@@ -19,9 +18,6 @@ HEADS, PAGE, DIM = 2, 16, 64
 # name: mask, window, further fields of the cache, lists of an entry
 FORMS = {"plain": ("", 0, "", 1), "causal": (", causal", 0, "", 1), "window": (", causal, window = 700 : i64", 700, "", 1),
          "per_head": ("", 0, ", tables = per_head", HEADS)}
-# Entries, longest table, teams: shares that are more than the least, quotients that are rounded in both ways, more lists
-# than lanes.
-MUTANT_BATCHES = [(9, 5000, 108), (67, 200000, 300), (69, 200000, 13), (130, 30000, 2), (33, 60000, 150), (3, 0, 20)]
 WORDS = ("count", "list", "sequence", "row", "begin", "end")
 
 MODULE = """\
@@ -146,35 +142,6 @@ class PlanKernel:
             expect(np.array_equal(got, want), f"{dict(zip(WORDS, want))} as span {number}, but got {dict(zip(WORDS, got))}")
         expect(not spans[len(expected):, 0].any(), "no work behind the spans that are used")
         return len(expected), printed
-
-
-def try_plan(language, target, form, options, folder):
-    """Results of all mutants of a form's kernel, as mutation.try_kernel gives them."""
-    from mutation import mutants, stop
-    bin_folder = options.build / "bin"
-    kernel = PlanKernel(bin_folder / "kvc-compile", bin_folder / "kvc-sim", folder, target, form)
-    seed = np.random.default_rng(11)
-    batches = [Batch(seed, kernel.tables, *sizes) for sizes in MUTANT_BATCHES]
-    code = folder / "code"
-    # A loop without an end is found, too, and a record that another block makes right again.
-    limits = ["--max-instructions", "1000000", "--both-orders"]
-    language.build(kernel.assembly, target, code)
-    reports = []
-    try:
-        for batch in batches:
-            reports.append(json.loads(kernel.check(code, batch, ["--json", "--instructions", *limits])[1]))
-    except Failure as failure:
-        stop(f"{target} {form}: the kernel without a mutant is not right: {failure}")
-    places = language.executed(kernel.assembly, target, reports, folder)
-    for kind, place, text in mutants(kernel.assembly, places, language.kinds, options.sites, options.seed):
-        language.build(text, target, code)
-        problem = ""
-        try:
-            for batch in batches:
-                kernel.check(code, batch, limits)
-        except Failure as failure:
-            problem = str(failure)
-        yield kind, place, problem, not problem
 
 
 def main():

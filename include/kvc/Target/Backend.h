@@ -12,7 +12,6 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,15 +20,6 @@ namespace kvc {
 
 /// How code lies in an artifact (kvc.fb.CodeKind).
 enum class CodeKind { SharedObject, Cubin, Hsaco };
-
-/// An array that a kernel copies boxes of (BoxMap of the artifact, runtime/schema/kvca.fbs).
-struct BoxMap {
-  uint32_t word = 0, swizzle = 0;
-  uint64_t offset = 0;
-  std::array<uint64_t, 4> strides{};
-  std::array<uint32_t, 4> extents{};
-  std::array<uint32_t, 5> box{};
-};
 
 /// A compiled kernel.
 struct KernelCode {
@@ -44,8 +34,6 @@ struct KernelCode {
   /// reports them.
   uint32_t teamLanes = 0;
   uint32_t stagingBytes = 0, registers = 0, spillBytes = 0;
-  /// What a launch passes tensor maps of, in the order of the kernel's parameters behind its words.
-  std::vector<BoxMap> boxes{};
 };
 
 /// The compiled kernels of one module for one target.

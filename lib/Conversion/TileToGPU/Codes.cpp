@@ -333,9 +333,13 @@ void CodeTile::decode(ImplicitLocOpBuilder &b, ValueRange registers) const {
     }
     const int64_t further = staged.placeOfRow(offset) * staged.stageRow + side * across * chunks() * chunkBytes;
     for (int64_t c = 0; c < chunks(); ++c) {
-      Value flipped = arith::XOrIOp::create(b, arith::XOrIOp::create(b, firstChunk, flips), indexOf(b, c));
-      Ix at = staged.swizzled ? base + Ix(b, flipped) * chunkBytes + further
-                              : base + (staged.offset + further + c * chunkBytes);
+      Ix at = base;
+      if (staged.swizzled) {
+        Value flipped = arith::XOrIOp::create(b, arith::XOrIOp::create(b, firstChunk, flips), indexOf(b, c));
+        at = at + Ix(b, flipped) * chunkBytes + further;
+      } else {
+        at = at + (staged.offset + further + c * chunkBytes);
+      }
       for (auto [number, words] : llvm::enumerate(sets)) {
         Value all = vector::FromElementsOp::create(b, VectorType::get({wordsOfChunk}, b.getI32Type()),
                                                    ArrayRef(words).slice(c * wordsOfChunk, wordsOfChunk));

@@ -13,12 +13,16 @@ using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
 struct ArtifactBuilder::State {
+  struct Kernel {
+    KernelCode code;
+    std::vector<fb::BoxMap> boxes;
+  };
   struct Entry {
     const Target *target;
     fb::CodeKind kind;
     std::vector<uint8_t> code;
     std::string assembly;
-    std::vector<KernelCode> kernels;
+    std::vector<Kernel> kernels;
     uint32_t plan;
   };
   plan::Tables tables;
@@ -43,13 +47,37 @@ static fb::CodeKind kindOf(CodeKind kind) {
   llvm_unreachable("all kinds are listed");
 }
 
+/// What launches of a kernel pass tensor maps of, in the order of its parameters behind the words.
+static std::vector<fb::BoxMap> boxesOf(func::FuncOp kernel) {
+  std::vector<fb::BoxMap> boxes;
+  auto list = kernel->getAttrOfType<ArrayAttr>(tile::TileDialect::boxesAttr);
+  if (!list) {
+    return boxes;
+  }
+  for (auto from : list.getAsRange<tile::BoxesAttr>()) {
+    uint32_t word = 0;
+    for (Type type : kernel.getArgumentTypes().take_front(from.getArgument())) {
+      word += static_cast<uint32_t>(tile::wordsOf(type));
+    }
+    std::array<uint64_t, 4> strides;
+    std::array<uint32_t, 4> extents;
+    std::array<uint32_t, 5> box;
+    llvm::copy(from.getStrides().asArrayRef(), strides.begin());
+    llvm::copy(from.getExtents().asArrayRef(), extents.begin());
+    llvm::copy(from.getBox().asArrayRef(), box.begin());
+    boxes.emplace_back(static_cast<uint64_t>(from.getOffset()), strides, extents, box, word,
+                       static_cast<uint32_t>(from.getSwizzle()));
+  }
+  return boxes;
+}
+
 LogicalResult ArtifactBuilder::addTarget(ModuleOp module, const Target &target, const TargetCode &code) {
   State::Entry entry{&target, kindOf(code.kind), code.code, code.assembly, {}, 0};
   llvm::StringMap<uint32_t> kernels, bySymbol;
   for (const KernelCode &kernel : code.kernels) {
     auto [index, isNew] = bySymbol.try_emplace(kernel.symbol, entry.kernels.size());
     if (isNew) {
-      entry.kernels.push_back(kernel);
+      entry.kernels.push_back({kernel, boxesOf(module.lookupSymbol<func::FuncOp>(kernel.name))});
     }
     kernels[kernel.name] = index->second;
   }
@@ -199,11 +227,7 @@ FailureOr<std::vector<uint8_t>> ArtifactBuilder::finish(Location location, Strin
   std::vector<Offset<fb::Target>> targets;
   for (const State::Entry &entry : state->targets) {
     std::vector<Offset<fb::Kernel>> kernels;
-    for (const KernelCode &kernel : entry.kernels) {
-      std::vector<fb::BoxMap> boxes;
-      for (const BoxMap &map : kernel.boxes) {
-        boxes.emplace_back(map.offset, map.strides, map.extents, map.box, map.word, map.swizzle);
-      }
+    for (const auto &[kernel, boxes] : entry.kernels) {
       auto name = b.CreateString(kernel.symbol);
       auto maps = boxes.empty() ? 0 : b.CreateVectorOfStructs(boxes);
       kernels.push_back(fb::CreateKernel(b, name, kernel.scratchBytes, kernel.teamLanes, kernel.stagingBytes,

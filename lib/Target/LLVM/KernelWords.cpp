@@ -15,11 +15,6 @@ static bool isArgumentType(Type type) {
          type.isF32();
 }
 
-int64_t kvc::wordCount(Type type) {
-  auto memref = dyn_cast<MemRefType>(type);
-  return 1 + (memref ? memref.getNumDynamicDims() : 0);
-}
-
 Value KernelWords::argument(Type type) {
   if (auto memref = dyn_cast<MemRefType>(type)) {
     return descriptor(memref, next(LLVM::LLVMPointerType::get(b.getContext())));

@@ -4,7 +4,6 @@
 #include "kvc/Dialect/Tile/IR/Kernels.h"
 #include "kvc/Target/CodeCache.h"
 #include "kvc/Target/LLVM/CodeGeneration.h"
-#include "kvc/Target/LLVM/KernelWords.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -78,27 +77,6 @@ FailureOr<TeamBinary> TeamBackend::buildCached(ModuleOp module, const Target &ta
   return binary;
 }
 
-/// What launches of a kernel pass tensor maps of.
-static std::vector<BoxMap> boxesOf(func::FuncOp kernel) {
-  std::vector<BoxMap> boxes;
-  auto list = kernel->getAttrOfType<ArrayAttr>(tile::TileDialect::boxesAttr);
-  if (!list) {
-    return boxes;
-  }
-  for (auto from : list.getAsRange<tile::BoxesAttr>()) {
-    BoxMap &to = boxes.emplace_back();
-    for (Type type : kernel.getArgumentTypes().take_front(from.getArgument())) {
-      to.word += static_cast<uint32_t>(wordCount(type));
-    }
-    to.offset = static_cast<uint64_t>(from.getOffset());
-    to.swizzle = static_cast<uint32_t>(from.getSwizzle());
-    llvm::copy(from.getStrides().asArrayRef(), to.strides.begin());
-    llvm::copy(from.getExtents().asArrayRef(), to.extents.begin());
-    llvm::copy(from.getBox().asArrayRef(), to.box.begin());
-  }
-  return boxes;
-}
-
 FailureOr<TargetCode> TeamBackend::compile(ModuleOp module, const Target &target, const BackendOptions &options) const {
   FailureOr<TeamBinary> binary = buildCached(module, target, options);
   if (failed(binary)) {
@@ -116,7 +94,6 @@ FailureOr<TargetCode> TeamBackend::compile(ModuleOp module, const Target &target
     };
     code.teamLanes = number(tile::TileDialect::teamAttr);
     code.stagingBytes = number(tile::TileDialect::stagingAttr);
-    code.boxes = boxesOf(kernel);
     const TeamResources resources = used.lookup(code.symbol);
     code.registers = resources.registers;
     code.spillBytes = resources.spillBytes;

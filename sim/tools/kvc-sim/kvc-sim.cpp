@@ -6,6 +6,8 @@
 #include "ptx/TensorMap.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <iostream>
@@ -196,9 +198,14 @@ private:
     if (box.size() != extents.size() || strides.size() + 1 != extents.size()) {
       fail(FaultKind::InvalidValue, "expects as many extents as sizes of a box and one stride less, but got {}", text);
     }
+    // Both as numbers of the driver.
     constexpr int uint16 = 1;
-    const auto swizzle = numberOf<int>(parts[4]);
-    const int mode = swizzle == 128 ? 3 : swizzle == 64 ? 2 : swizzle == 32 ? 1 : 0;
+    static constexpr std::array swizzles{0, 32, 64, 128};
+    const auto *swizzle = std::find(swizzles.begin(), swizzles.end(), numberOf<int>(parts[4]));
+    if (swizzle == swizzles.end()) {
+      fail(FaultKind::InvalidValue, "expects a swizzle of 0, 32, 64 or 128 bytes, but got {}", parts[4]);
+    }
+    const auto mode = int(swizzle - swizzles.begin());
     ptx::TensorMap map;
     const auto refusal = ptx::encodeTiled({uint16, unsigned(extents.size()), addressOf(parts[0]), extents.data(),
                                            strides.data(), box.data(), steps.data(), 0, mode, 0},

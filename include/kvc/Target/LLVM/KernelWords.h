@@ -13,9 +13,6 @@
 
 namespace kvc {
 
-/// Words of an argument of a kernel.
-int64_t wordCount(mlir::Type type);
-
 /// Reads the words of a kernel's arguments in order.
 class KernelWords {
 public:

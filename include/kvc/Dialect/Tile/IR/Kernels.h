@@ -26,6 +26,12 @@ inline llvm::SmallVector<mlir::func::FuncOp> hostFunctionsOf(mlir::ModuleOp modu
   return functionsOf(module, false);
 }
 
+/// Words of a kernel's argument (docs/contracts/kernel-abi.md): the address and dynamic sizes of a memref, or a number.
+inline int64_t wordsOf(mlir::Type argument) {
+  auto memref = mlir::dyn_cast<mlir::MemRefType>(argument);
+  return 1 + (memref ? memref.getNumDynamicDims() : 0);
+}
+
 } // namespace kvc::tile
 
 #endif // KVC_DIALECT_TILE_IR_KERNELS_H
